@@ -114,7 +114,7 @@ from .synthesis.population import Population as Population
 from .synthesis.population import PopulationReport as PopulationReport
 from .synthesis.population import TableDifference as TableDifference
 from .synthesis.population import population as population
-from .tables.crosstabs.published_files import find_layout as find_layout
+from .tables.crosstabs.layout_finding import find_layout as find_layout
 from .tables.crosstabs.published_files import read_published as read_published
 from .tables.crosstabs.published_files import read_published_areas as read_published_areas
 from .tables.crosstabs.sheet_layout import SheetLayout as SheetLayout

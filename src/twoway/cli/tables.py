@@ -45,8 +45,8 @@ def tables(
 
     twoway tables read county.xlsx --layout county.toml -o county.tables
     """
-    from twoway.tables.crosstabs.published_files import read_sheet_tables
-    from twoway.tables.crosstabs.sheet_published import with_groups
+    from twoway.tables.crosstabs.published_files import read_published_sheets
+    from twoway.tables.crosstabs.sheet_published import with_published_groups
 
     check_known("action", ["read"], action)
     check_output(out, force, sheet, layout)
@@ -58,8 +58,8 @@ def tables(
             raise
         raise DataError(f"{error}; {out} has all but the names: replace those that begin with '?'") from error
     notes: list[str] = []
-    read = read_sheet_tables(sheet, found, notes)
-    found = with_groups(found, read)
+    read = read_published_sheets(sheet, found, notes)
+    found = with_published_groups(found, read)
     areas = list(dict.fromkeys(table.area for table in read))
     first = [table for table in read if table.area == areas[0]]
     try:
@@ -90,7 +90,7 @@ def tables(
 
 def _save_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
     """Write the layout of a sheet that lacks nothing but names; return whether that is so."""
-    from twoway.tables.crosstabs.published_files import draft_layout
+    from twoway.tables.crosstabs.layout_finding import draft_layout
 
     try:
         draft_layout(sheet, **options).save(out)

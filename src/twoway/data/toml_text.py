@@ -69,3 +69,8 @@ def toml_value(value: Any) -> str:
         return repr(value) if isinstance(value, float) else json.dumps(value)
     shown = (char if char.isprintable() else f"\\U{ord(char):08X}" for char in value)
     return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in shown) + '"'
+
+
+def toml_inline_table(lists: Mapping[str, Sequence[Any]]) -> str:
+    """Return lists, each with its key, as TOML writes them in one line."""
+    return "{ " + ", ".join(f"{toml_key(name)} = {toml_value(list(own))}" for name, own in lists.items()) + " }"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twoway.data.records import Records
     from twoway.data.source import RecordSource
     from twoway.tables.counting import CountedSets
-    from twoway.tables.crosstabs.published_tables import TableKind
+    from twoway.tables.crosstabs.crosstabs import TableKind
     from twoway.tables.crosstabs.sheets import Key
 
 # The note of tables about whose records no release promises anything.
@@ -185,7 +185,7 @@ class Tables(TableLayout):
         no    0.4750
         yes   0.5250
         """
-        from twoway.tables.crosstabs.published_tables import read_crosstabs
+        from twoway.tables.crosstabs.crosstabs import read_crosstabs
 
         schema, entries, notes = read_crosstabs(tables, kind, schema, totals, weights, standard_errors, margins)
         return cls(schema, *layout_entries(2, entries), tuple(notes))

@@ -11,7 +11,7 @@ import twoway as tw
 from twoway.errors import DataError, TwowayError
 from twoway.model.counts import Counts
 from twoway.solvers.loop import Watch
-from twoway.synthesis import people, persons
+from twoway.synthesis import persons
 from twoway.synthesis.exact import settle_exact_margins
 from twoway.synthesis.persons import draw_persons
 from twoway.synthesis.raking import rake_weights
@@ -394,7 +394,7 @@ def test_more_combinations_than_a_number_holds():
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "tsv", "arrow", "jsonl"])
 def test_files_of_many_groups(ending, tmp_path, monkeypatch):
-    monkeypatch.setattr(people, "_ROWS_PER_GROUP", 64)
+    monkeypatch.setattr("twoway.synthesis.population._ROWS_PER_GROUP", 64)
     schema = tw.Schema(
         (tw.Variable("age", ("young", "old, very")), tw.Variable("n", (1, 2, 3)), tw.Variable("x", (True, False)))
     )

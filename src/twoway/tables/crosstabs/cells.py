@@ -1,12 +1,12 @@
-"""Cells of a published table: the number that a cell shows, what sums tell, and labels that mean a total or a base."""
+"""Cells of a published table: the number that a cell shows, and what several of them were rounded to."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,17 +14,15 @@ from twoway.arrays import Floats
 from twoway.schema import Label
 from twoway.text import shortlist
 
-MarginRole: TypeAlias = Literal["total", "base", "unweighted"]
-
-_TOTALS = {"total", "totals", "all", "overall", "sum", "grand total", "row total", "column total", "all respondents"}
-_BASES = {"base", "n", "base n", "weighted base", "weighted n", "weighted total", "sample size", "respondents"}
-_UNWEIGHTED = {"unweighted base", "unweighted n", "unweighted total", "unweighted sample", "unweighted"}
-_ROLES: tuple[tuple[MarginRole, set[str]], ...] = (("total", _TOTALS), ("base", _BASES), ("unweighted", _UNWEIGHTED))
-
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?")
 # Thousands separators: space, no-break space, thin space, narrow no-break space, comma, apostrophes and underscore.
 _GROUPED = re.compile(r"\d{1,3}(?:([ \u00a0\u2009\u202f,'’_])\d{3})(?:\1\d{3})*(?:\.\d*)?")
 _DASHES = {"-", "–", "—", "−"}
+_LETTERS = re.compile(r"(?<=[\d%])\s*[A-Za-z]{1,12}$")
+_BASE_NUMBER = re.compile(r"\(?\s*n\s*=\s*(\d[\d,]*)\s*\)?", re.IGNORECASE)
+_MARKS = re.compile(r"(?<=[\d%])[¹²³⁴⁵⁶⁷⁸⁹⁰ᵃᵇᶜ†‡§]+$")
+# Counts are rounded to one of these; that so many of them are multiples by chance is next to impossible.
+_ROUNDED_TO, _LEAST_ROUNDED = (5.0, 10.0, 50.0, 100.0, 500.0, 1000.0), 6
 
 
 class Cell(NamedTuple):
@@ -73,6 +71,23 @@ def parse_cell(raw: object) -> Cell:
     return Cell(value / 2 if is_bound else value, float(f"1e{min(int(exponent), 0)}"), is_percent)
 
 
+def parse_printed_cell(text: str, letters: bool = False) -> Cell:
+    """Return the number of a cell, without marks of footnotes, and without letters of significance if it may have them.
+
+    Examples
+    --------
+    >>> (
+    ...     parse_printed_cell("32% CE", letters=True).value,
+    ...     parse_printed_cell("(n=1,204)").value,
+    ...     parse_printed_cell("81²").value,
+    ... )
+    (32.0, 1204.0, 81.0)
+    """
+    plain = _MARKS.sub("", _LETTERS.sub("", text) if letters else text)
+    base = _BASE_NUMBER.fullmatch(plain)
+    return parse_cell(base[1] if base else plain)
+
+
 def cell_value(raw: object) -> float | None:
     """Return the number in a printed cell, None where it has none."""
     try:
@@ -86,43 +101,12 @@ def is_missing_cell(raw: object) -> bool:
     return raw is None or type(raw).__name__ in ("NAType", "NaTType")
 
 
-def margin_role(label: Label, beside: Iterable[Label]) -> MarginRole | None:
-    """Return the role of a label such as "Total" or "Base", or None for a category.
-
-    "N" is a category where it is the only "no" beside a "yes", and among points of the compass.
-    """
-    if not isinstance(label, str):
-        return None
-    words = " ".join(re.sub(r"[^\w\s]", " ", label.casefold()).split())
-    if words == "n":
-        others = {str(other).strip().casefold() for other in beside}
-        if {"s", "e", "w"} <= others or (others & {"y", "yes"} and "no" not in others):
-            return None
-    return next((role for role, known in _ROLES if words in known), None)
-
-
-def share_scale(sums: Floats, n_terms: int, step: float, *, is_percent: bool) -> tuple[float, float]:
-    """Return what sums of shares should be, 1 or 100, and how far rounding to a step may take each of them off.
-
-    Rounding errors are at most half a step each, and with many terms they seldom add up to that.
-
-    Examples
-    --------
-    >>> share_scale(np.array([99.0, 101.0]), 4, 1.0, is_percent=False)
-    (100.0, 2.000000002)
-    """
-    known = sums[np.isfinite(sums)]
-    scale = 100.0 if is_percent or (known.size and float(np.median(known)) > 10) else 1.0
-    slack = min(0.5 * n_terms, 4 * math.sqrt(n_terms / 12)) * step
-    return scale, min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)
-
-
-def rounded_unit(numbers: Floats, step: float) -> float:
+def rounded_cells_unit(numbers: Floats, step: float) -> float:
     """Return what numbers are rounded to, at least a step: 10 where all end in a zero.
 
     Examples
     --------
-    >>> rounded_unit(np.array([100.0, 90, 200]), 1.0), rounded_unit(np.array([100.0, 95]), 1.0)
+    >>> rounded_cells_unit(np.array([100.0, 90, 200]), 1.0), rounded_cells_unit(np.array([100.0, 95]), 1.0)
     (10.0, 1.0)
     >>> rounded_unit(np.array([0.0, 1e-12]), 1.0)
     1.0
@@ -133,7 +117,25 @@ def rounded_unit(numbers: Floats, step: float) -> float:
     return step
 
 
-def empty_category_notes(
+def rounded_cells_step(counts: Floats) -> float:
+    """Return the unit that counts were rounded to, by what they are all multiples of; 0 where that may be chance.
+
+    Examples
+    --------
+    >>> (
+    ...     rounded_cells_step(np.array([120.0, 30, 0, 10, 50, 70, 90])),
+    ...     rounded_cells_step(np.array([120.0, 30, 10, 50, 70, 91])),
+    ... )
+    (10.0, 0.0)
+    """
+    positive = counts[counts > 0]
+    if len(positive) < _LEAST_ROUNDED or (positive != np.rint(positive)).any():
+        return 0.0
+    step = float(np.gcd.reduce(positive.astype(np.int64)))
+    return max((unit for unit in _ROUNDED_TO if step % unit == 0), default=0.0)
+
+
+def empty_cells_notes(
     table: str, variables: Sequence[str], categories: Sequence[Sequence[Label]], numbers: Floats
 ) -> Iterator[str]:
     """Yield a note for each variable of a table, an axis of its numbers each, of which some categories count nobody."""

@@ -17,6 +17,7 @@ from twoway.data.files.sheets import ENDINGS as BOOK_ENDINGS
 from twoway.data.files.sheets import column_letters, read_book, split_sheet
 from twoway.errors import DataError, FileFormatError
 from twoway.storage.container import missing_file
+from twoway.tables.crosstabs.sheets import LONG_COLUMNS
 
 Span: TypeAlias = tuple[int, int, int, int]
 """First row, first column, last row and last column of merged cells."""
@@ -65,12 +66,24 @@ class Grid:
         cells = tuple(tuple(cell.rstrip() for cell in (*row, *[""] * (width - len(row)))) for row in rows)
         return cls(file, sheet, cells, *more)
 
+    @property
+    def is_list_of_cells(self) -> bool:
+        """Whether each line is a cell of one of many tables, whose variables it names."""
+        return bool(self.cells) and set(LONG_COLUMNS) <= set(self.cells[0])
+
+    def cell_frame(self) -> Any:
+        """Return a list of cells as a frame."""
+        import pandas as pd
+
+        filled = [row for row in self.cells[1:] if any(row)]
+        return pd.DataFrame(filled, columns=list(self.cells[0]), dtype=str)[list(LONG_COLUMNS)]
+
 
 # Files with the standard errors, or the margins of error, of another file.
 _ERRORS = re.compile(r"_(se|moe)(?=\.)", re.IGNORECASE)
 
 
-def error_file(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]:
+def find_error_grid(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]:
     """Return the file with the errors of another, and whether these are margins of error.
 
     ``path`` is that file itself, or a folder with one of the same name, or ending in _se or _moe.
@@ -88,7 +101,7 @@ def error_file(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]:
     return str(source), bool(re.search(r"moe|margin", source.name, re.IGNORECASE))
 
 
-def published_files(path: str | os.PathLike[str]) -> list[str]:
+def grid_files(path: str | os.PathLike[str]) -> list[str]:
     """Return the files with tables: the one given, or all in a folder, sorted by name.
 
     Those with the errors of another, ``edu_se.csv`` or ``edu_moe.csv`` beside ``edu.csv``, are left out.
@@ -110,6 +123,11 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     return files
 
 
+def read_all_grids(path: str | os.PathLike[str]) -> list[Grid]:
+    """Return the grids of a file, or of all files in a folder."""
+    return [grid for file in grid_files(path) for grid in read_grids(file)]
+
+
 def read_grids(path: str) -> list[Grid]:
     """Return the grids of a file that have cells; ``book.xlsx#Sheet`` names one."""
     file, sheet = split_sheet(path)
@@ -118,19 +136,19 @@ def read_grids(path: str) -> list[Grid]:
         return [_book_grid(file, *one) for one in read_book(file, sheet)]
     if not lower.endswith(ENDINGS):
         raise FileFormatError(f"{file!r}: the name of a file of tables must end in {', '.join(ENDINGS)}")
-    text = _file_text(Path(file))
+    text = _grid_text(Path(file))
     if lower.endswith(_PAGE_ENDINGS):
-        page = _Page()
+        page = _HtmlGrids()
         page.feed(text)
         page.close()
         grids = [Grid.of_rows(file, str(number), *table) for number, table in enumerate(page.tables, 1)]
         if not grids:
             raise DataError(f"{file!r} has no <table>")
         return grids
-    delimiter = _delimiter(text, lower)
+    delimiter = _grid_delimiter(text, lower)
     rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
     if delimiter == ";":
-        _use_points(file, rows)
+        _use_points_in_grid(file, rows)
     while rows and not any(cell.strip() for cell in rows[-1]):
         rows.pop()
     return [Grid.of_rows(file, "", rows)]
@@ -143,7 +161,7 @@ def _book_grid(file: str, sheet: str, rows: list[list[Any]], merged: list[Any]) 
     return Grid.of_rows(file, sheet, texts, spans)
 
 
-def _file_text(path: Path) -> str:
+def _grid_text(path: Path) -> str:
     try:
         content = path.read_bytes()
         return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
@@ -151,7 +169,7 @@ def _file_text(path: Path) -> str:
         raise FileFormatError(f"{str(path)!r} could not be decoded as UTF-8 text: {error}") from error
 
 
-def _delimiter(text: str, name: str) -> str:
+def _grid_delimiter(text: str, name: str) -> str:
     """Return what separates cells: the sign that most lines have, and as many of it as the others."""
     if ".tsv" in name:
         return "\t"
@@ -160,7 +178,7 @@ def _delimiter(text: str, name: str) -> str:
     return max(",\t;", key=lambda sign: sum(sign in line for line in lines) * (1 + (sign != ",")))
 
 
-def _use_points(file: str, rows: list[list[str]]) -> None:
+def _use_points_in_grid(file: str, rows: list[list[str]]) -> None:
     """Write decimal commas, which files with semicolons have, as points."""
     numbers = [(r, c) for r, row in enumerate(rows) for c, cell in enumerate(row) if _COMMA.fullmatch(cell.strip())]
     if any("," in rows[r][c] for r, c in numbers):
@@ -174,7 +192,7 @@ def _use_points(file: str, rows: list[list[str]]) -> None:
         )
 
 
-class _Page(HTMLParser):
+class _HtmlGrids(HTMLParser):
     """Tables of a page with their merged cells, and the last heading or caption before each.
 
     The parser of the standard library is enough: a table needs no tree, only the order of its tags.
@@ -183,7 +201,7 @@ class _Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.tables: list[tuple[list[list[str]], tuple[Span, ...], str]] = []
-        self._open: list[_OpenTable] = []  # tables may be inside cells
+        self._open: list[_HtmlGrid] = []  # tables may be inside cells
         self._heading = ""
         self._text: list[str] | None = None
         self._hidden = 0
@@ -191,7 +209,7 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         table = self._open[-1] if self._open else None
         if tag == "table":
-            self._open.append(_OpenTable())
+            self._open.append(_HtmlGrid())
         elif tag in _HEADINGS:
             self._text = []
         elif tag in _HIDDEN:
@@ -206,13 +224,13 @@ class _Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == "table" and self._open:
             table = self._open.pop()
-            rows = [[_page_text(cell) for cell in row] for row in table.rows]
+            rows = [[_HtmlGrid.plain_text(cell) for cell in row] for row in table.rows]
             if any(cell.strip() for row in rows for cell in row):
                 self.tables.append((rows, tuple(table.merged), table.caption or self._heading))
         elif tag in _HIDDEN:
             self._hidden = max(self._hidden - 1, 0)
         elif tag in _HEADINGS and self._text is not None:
-            text, self._text = _page_text("".join(self._text)), None
+            text, self._text = _HtmlGrid.plain_text("".join(self._text)), None
             if tag == "caption" and self._open:
                 self._open[-1].caption = text
             else:
@@ -227,7 +245,7 @@ class _Page(HTMLParser):
             self._open[-1].add_text(data)
 
 
-class _OpenTable:
+class _HtmlGrid:
     """A table while its page is read."""
 
     def __init__(self) -> None:
@@ -243,7 +261,8 @@ class _OpenTable:
         while (row, column) in self._taken:
             self.rows[-1].append("")
             column += 1
-        down, across = (_span(attributes.get(name)) for name in ("rowspan", "colspan"))
+        spans = (attributes.get(name) or "" for name in ("rowspan", "colspan"))
+        down, across = (min(max(int(text), 1), _WIDEST_SPAN) if text.isdigit() else 1 for text in spans)
         self._taken |= {(row + i, column + j) for i in range(down) for j in range(across) if i}
         if down * across > 1:
             self.merged.append((row, column, row + down - 1, column + across - 1))
@@ -255,11 +274,7 @@ class _OpenTable:
             row, column = self._place
             self.rows[row][column] += text
 
-
-def _span(text: str | None) -> int:
-    return min(max(int(text), 1), _WIDEST_SPAN) if text is not None and text.isdigit() else 1
-
-
-def _page_text(text: str) -> str:
-    """Return text as a page shows it; no-break spaces, which indent, become spaces."""
-    return re.sub(r"[ \t\r\n]+", " ", text).strip(" ").replace("\u00a0", " ").rstrip()
+    @staticmethod
+    def plain_text(text: str) -> str:
+        """Return text as a page shows it; no-break spaces, which indent, become spaces."""
+        return re.sub(r"[ \t\r\n]+", " ", text).strip(" ").replace("\u00a0", " ").rstrip()

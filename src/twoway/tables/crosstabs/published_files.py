@@ -1,6 +1,6 @@
 """Published tables as people find them, in files of text, workbooks and web pages: found, declared and read.
 
-A file becomes grids of text (`grids`); what its rows and columns are is found (`sheet_finding`) or declared, as one
+A file becomes grids of text (`grids`); what its rows and columns are is found (`layout_finding`) or declared, as one
 layout (`sheet_layout`); by the layout, and by nothing else, its tables are read (`sheet_reading`).
 """
 
@@ -12,59 +12,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from twoway.errors import DataError, unknown
-from twoway.tables.crosstabs.grids import Grid, published_files, read_grids
-from twoway.tables.crosstabs.sheet_finding import find_layout_of
+from twoway.tables.crosstabs.grids import read_all_grids
+from twoway.tables.crosstabs.layout_finding import find_layout_in_grids
+from twoway.tables.crosstabs.pair_sheets import PairSheets
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
-from twoway.tables.crosstabs.sheet_published import ErrorSheets, published_of, with_groups
-from twoway.tables.crosstabs.sheet_reading import read_tables
-from twoway.tables.crosstabs.sheet_table import SheetTable, check_labels, check_zeros, pair_sheets
-from twoway.tables.crosstabs.sheets import LONG_COLUMNS, Key, read_long_sheets
+from twoway.tables.crosstabs.sheet_published import ErrorSheets, published_of_sheets, with_published_groups
+from twoway.tables.crosstabs.sheet_reading import read_sheet_tables
+from twoway.tables.crosstabs.sheet_table import SheetTable, check_sheet_labels, check_sheet_zeros
+from twoway.tables.crosstabs.sheets import Key, read_long_sheets
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
-    from twoway.tables.crosstabs.published_tables import TableKind
-
-
-def find_layout(path: str | os.PathLike[str], *, kind: TableKind | None = None) -> SheetLayout:
-    """Return what the rows and columns of the tables in a file, or in a folder of files, seem to be.
-
-    Raises where a sheet does not say enough, with the place and what to declare.
-
-    Parameters
-    ----------
-    path
-        The file or folder: CSV, TSV, Excel, OpenDocument or HTML; ``book.xlsx#Sheet`` names one sheet.
-    kind
-        What the numbers are, if the sheet does not say it: "counts", "joint", "row" or "column".
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> _ = Path("age_x_vote.csv").write_text(",no,yes,Total\\nyoung,30,70,100\\nold,65,35,100\\n")
-    >>> print(find_layout("age_x_vote.csv").to_toml().partition("\\n\\n")[2])
-    [[table]]
-    kind = "counts"
-    total_columns = "D"
-    <BLANKLINE>
-    [[table.rows]]
-    variables = ["age"]
-    rows = "2-3"
-    categories = ["young", "old"]
-    <BLANKLINE>
-    [[table.columns]]
-    variables = ["vote"]
-    columns = "B-C"
-    categories = ["no", "yes"]
-    <BLANKLINE>
-    """
-    return find_layout_of(_all_grids(path), kind)
-
-
-def draft_layout(path: str | os.PathLike[str], kind: TableKind | None = None) -> SheetLayout:
-    """Return a layout in which variables may still need a name, where `find_layout` raises because of that."""
-    return find_layout_of(_all_grids(path), kind, is_draft=True)
+    from twoway.tables.crosstabs.crosstabs import TableKind
 
 
 def read_published(
@@ -114,7 +75,7 @@ def read_published(
     >>> read_published("age_x_vote.csv")
     <Tables: 1 pair of 2 variables, total 210>
     """
-    by_area = _read_areas(path, kind, totals, layout, area, errors)
+    by_area = _read_published_areas(path, kind, totals, layout, area, errors)
     if len(by_area) > 1:
         raise DataError(
             f"{os.fspath(path)!r} has tables of {len(by_area)} areas: {shortlist(by_area, 6)}; name one with area=, or "
@@ -143,30 +104,30 @@ def read_published_areas(
     >>> read_published_areas("pop.csv")
     {'A': <Tables: 1 pair of 2 variables, total 26>, 'B': <Tables: 1 pair of 2 variables, total 10>}
     """
-    return _read_areas(path, kind, totals, layout, None, errors)
+    return _read_published_areas(path, kind, totals, layout, None, errors)
 
 
-def read_sheet_tables(path: str | os.PathLike[str], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
+def read_published_sheets(path: str | os.PathLike[str], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
     """Return the tables of a file or folder by its layout, as printed; what was left out is added to the notes."""
-    return read_tables([grid for grid in _all_grids(path) if not _is_list_of_cells(grid)], layout, notes)
+    return read_sheet_tables([grid for grid in read_all_grids(path) if not grid.is_list_of_cells], layout, notes)
 
 
-def _read_areas(
+def _read_published_areas(
     path: Any, kind: Any, totals: float | None, layout: Any, area: str | None, errors: Any
 ) -> dict[str, Tables | PublishedTables]:
-    grids = _all_grids(path)
-    lists = [grid for grid in grids if _is_list_of_cells(grid)]
+    grids = read_all_grids(path)
+    lists = [grid for grid in grids if grid.is_list_of_cells]
     rest = [grid for grid in grids if grid not in lists]
     notes: list[str] = []
     found: list[SheetTable] = []
     if rest:
         if layout is None:
             one_kind: Any = kind if isinstance(kind, str) else None
-            layout = find_layout_of(rest, one_kind)
+            layout = find_layout_in_grids(rest, one_kind)
         elif not isinstance(layout, SheetLayout):
             layout = SheetLayout.load(layout)
-        found = read_tables(rest, layout, notes)
-        layout = with_groups(layout, found)
+        found = read_sheet_tables(rest, layout, notes)
+        layout = with_published_groups(layout, found)
     areas: dict[str, list[SheetTable]] = {}
     for table in found:
         areas.setdefault(table.area, []).append(table)
@@ -174,23 +135,25 @@ def _read_areas(
         if area not in areas:
             raise unknown("area", area, areas)
         areas = {area: areas[area]}
-    listed = [(sheet.key, sheet) for grid in lists for sheet in read_long_sheets(_cell_frame(grid), None)]
+    listed = [(sheet.key, sheet) for grid in lists for sheet in read_long_sheets(grid.cell_frame(), None)]
     by_area: dict[str, Tables | PublishedTables] = {}
     sheets = None if errors is None else ErrorSheets(errors)
     for name, own in (areas or {"": []}).items():
-        check_labels(own)
-        check_zeros(own)
+        check_sheet_labels(own)
+        check_sheet_zeros(own)
         own_notes = list(notes)
-        more = published_of(own, layout, own_notes, sheets) if own and not listed else None
-        by_area[name] = _tables_of(own, listed, kind, totals, notes) if more is None else more.with_notes(own_notes)
+        more = published_of_sheets(own, layout, own_notes, sheets) if own and not listed else None
+        by_area[name] = (
+            _published_pairs(own, listed, kind, totals, notes) if more is None else more.with_notes(own_notes)
+        )
     return by_area
 
 
-def _tables_of(
+def _published_pairs(
     found: Sequence[SheetTable], listed: Sequence[Any], kind: Any, totals: Any, notes: Sequence[str]
 ) -> Tables:
     own_notes = list(notes)
-    pairs = pair_sheets(found, own_notes)
+    pairs = PairSheets.of(found, own_notes)
     sheets = [*listed, *pairs.sheets]
     if not sheets:
         raise DataError(
@@ -205,18 +168,3 @@ def _tables_of(
         margins=pairs.margins,
     )
     return replace(tables, notes=(*own_notes, *tables.notes))
-
-
-def _all_grids(path: str | os.PathLike[str]) -> list[Grid]:
-    return [grid for file in published_files(path) for grid in read_grids(file)]
-
-
-def _is_list_of_cells(grid: Grid) -> bool:
-    return bool(grid.cells) and set(LONG_COLUMNS) <= set(grid.cells[0])
-
-
-def _cell_frame(grid: Grid) -> Any:
-    import pandas as pd
-
-    filled = [row for row in grid.cells[1:] if any(row)]
-    return pd.DataFrame(filled, columns=list(grid.cells[0]), dtype=str)[list(LONG_COLUMNS)]

@@ -14,11 +14,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from twoway.data.declarations import read_toml
 from twoway.data.files.sheets import column_letters
-from twoway.data.toml_text import toml_key, toml_value
+from twoway.data.toml_text import toml_inline_table, toml_key, toml_value
 from twoway.errors import DataError, check_known, naming
 from twoway.schema import first_duplicate
 from twoway.storage.container import whole_or_not_at_all
-from twoway.tables.crosstabs.published_tables import TableKind
+from twoway.tables.crosstabs.crosstabs import TableKind
 
 Role: TypeAlias = Literal["total", "base", "unweighted", "skip"]
 
@@ -141,11 +141,11 @@ class SheetLayout:
         blocks = []
         for number, table in enumerate(tables, 1):
             with naming(f"table {number}"):
-                blocks.append(_block_of(table))
+                blocks.append(_layout_block(table))
         symbols = {str(sign): str(meaning) for sign, meaning in content.get("symbols", {}).items()}
         groups = {
-            str(name): _labels_by_name(own, f"groups.{name}")
-            for name, own in _mapping(content.get("groups", {}), "groups").items()
+            str(name): _layout_labels(own, f"groups.{name}")
+            for name, own in _layout_mapping(content.get("groups", {}), "groups").items()
         }
         impossible, exact = content.get("impossible", []), content.get("exact", [])
         for setting, value in (("impossible", impossible), ("exact", exact)):
@@ -156,7 +156,7 @@ class SheetLayout:
             str(content.get("areas", "")),
             symbols,
             groups,
-            tuple(_labels_by_name(rule, "impossible") for rule in impossible),
+            tuple(_layout_labels(rule, "impossible") for rule in impossible),
             tuple(tuple(map(str, names)) if isinstance(names, list) else (str(names),) for names in exact),
         )
 
@@ -166,7 +166,7 @@ class SheetLayout:
         lines += [f"areas = {toml_value(self.areas)}"] if self.areas else []
         lines += [f"exact = {toml_value([list(names) for names in self.exact])}"] if self.exact else []
         if self.impossible:
-            lines += ["impossible = [", *(f"  {_inline_table(rule)}," for rule in self.impossible), "]"]
+            lines += ["impossible = [", *(f"  {toml_inline_table(rule)}," for rule in self.impossible), "]"]
         if self.symbols:
             lines += ["[symbols]", *(f"{toml_key(sign)} = {toml_value(to)}" for sign, to in self.symbols.items())]
         for block in self.blocks:
@@ -174,21 +174,21 @@ class SheetLayout:
             for what in ("file", "sheet", "area", "kind", "total"):
                 lines += [f"{what} = {toml_value(getattr(block, what))}"] if getattr(block, what) else []
             lines += ["letters = true"] if block.letters else []
-            lines += [f"within = {_inline_table(block.within)}"] if block.within else []
+            lines += [f"within = {toml_inline_table(block.within)}"] if block.within else []
             for side in _SIDES:
                 roles = getattr(block, f"{side[:-1]}_roles")
                 for role in get_args(Role):
                     own = [place for place, one in roles.items() if one == role]
-                    lines += [f"{role}_{side} = {toml_value(_places_text(own, side))}"] if own else []
+                    lines += [f"{role}_{side} = {toml_value(_layout_places_text(own, side))}"] if own else []
             for side in _SIDES:
                 for group in getattr(block, side):
                     lines += ["", f"[[table.{side}]]", f"variables = {toml_value(group.variables)}"]
-                    lines.append(f"{side} = {toml_value(_places_text(group.at, side))}")
+                    lines.append(f"{side} = {toml_value(_layout_places_text(group.at, side))}")
                     if group.several:
                         lines.append("several = true")
                     if group.labels:
                         other = _SIDES[1 - _SIDES.index(side)]
-                        lines.append(f"labels = {toml_value(_places_text(group.labels, other))}")
+                        lines.append(f"labels = {toml_value(_layout_places_text(group.labels, other))}")
                     elif group.variables:
                         flat = [one[0] if len(one) == 1 else one for one in group.categories]
                         lines.append(f"categories = {toml_value(flat)}")
@@ -201,61 +201,57 @@ class SheetLayout:
 _SIDES = ("rows", "columns")
 
 
-def _inline_table(labels: Mapping[str, tuple[str, ...]]) -> str:
-    return "{ " + ", ".join(f"{toml_key(name)} = {toml_value(list(own))}" for name, own in labels.items()) + " }"
-
-
-def _labels_by_name(content: Any, what: str) -> dict[str, tuple[str, ...]]:
+def _layout_labels(content: Any, what: str) -> dict[str, tuple[str, ...]]:
     """Return one label or several for each name."""
-    named = _mapping(content, what)
+    named = _layout_mapping(content, what)
     return {str(n): tuple(map(str, own)) if isinstance(own, list) else (str(own),) for n, own in named.items()}
 
 
-def _block_of(table: Any) -> TableBlock:
+def _layout_block(table: Any) -> TableBlock:
     roles = {f"{role}_{side}": (role, side) for role in get_args(Role) for side in _SIDES}
     settings = ["file", "sheet", "area", "kind", "total", "letters", "within", *_SIDES, *roles]
-    check_known("setting", settings, *_mapping(table, "table"))
+    check_known("setting", settings, *_layout_mapping(table, "table"))
     given: dict[str, Any] = {name: str(table[name]) for name in ("file", "sheet", "area") if name in table}
     for side in _SIDES:
         groups = []
         for number, group in enumerate(table.get(side, ()), 1):
             with naming(f"{side} {number}"):
-                groups.append(_lines_of(group, side))
+                groups.append(_layout_lines(group, side))
         given[side] = tuple(groups)
         given[f"{side[:-1]}_roles"] = {
             place: role
             for name, (role, own) in roles.items()
             if own == side and name in table
-            for place in _places_of(table[name], side)
+            for place in _layout_places(table[name], side)
         }
     if "kind" not in table:
         raise DataError(f"it has no kind; the kinds are {', '.join(get_args(TableKind))}")
     total = table.get("total")
     if total is not None and (isinstance(total, bool) or not isinstance(total, int | float) or total <= 0):
         raise DataError(f"total must be a positive number; got {total!r}")
-    within = _labels_by_name(table.get("within", {}), "within")
+    within = _layout_labels(table.get("within", {}), "within")
     return TableBlock(
         kind=table["kind"], total=total, letters=bool(table.get("letters", False)), within=within, **given
     )
 
 
-def _lines_of(group: Any, side: str) -> TableLines:
-    check_known("setting", ["variables", side, "categories", "labels", "several"], *_mapping(group, side))
+def _layout_lines(group: Any, side: str) -> TableLines:
+    check_known("setting", ["variables", side, "categories", "labels", "several"], *_layout_mapping(group, side))
     other = _SIDES[1 - _SIDES.index(side)]
     names = group.get("variables", [])
     names = [names] if isinstance(names, str) else names
-    at = _places_of(group.get(side, []), side)
+    at = _layout_places(group.get(side, []), side)
     categories = group.get("categories", []) if names else [[]] * len(at)
     return TableLines(
         tuple(map(str, names)),
         at,
         tuple(tuple(map(str, one)) if isinstance(one, list) else (str(one),) for one in categories),
-        _places_of(group.get("labels", []), other),
+        _layout_places(group.get("labels", []), other),
         bool(group.get("several", False)),
     )
 
 
-def _mapping(content: Any, what: str) -> Mapping[str, Any]:
+def _layout_mapping(content: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
         raise DataError(f"{what} must be tables of settings; got {content!r}")
     return content
@@ -264,12 +260,12 @@ def _mapping(content: Any, what: str) -> Mapping[str, Any]:
 # Positions: 0, 1, 2, 4 are the rows "1-3, 5" and the columns "A-C, E".
 
 
-def _places_text(places: Sequence[int], side: str) -> str:
+def _layout_places_text(places: Sequence[int], side: str) -> str:
     """Return positions as people count them.
 
     Examples
     --------
-    >>> _places_text([0, 1, 2, 4], "rows"), _places_text([0, 1, 2, 27], "columns")
+    >>> _layout_places_text([0, 1, 2, 4], "rows"), _layout_places_text([0, 1, 2, 27], "columns")
     ('1-3, 5', 'A-C, AB')
     """
     shown = []
@@ -281,18 +277,18 @@ def _places_text(places: Sequence[int], side: str) -> str:
     return ", ".join(shown)
 
 
-def _places_of(given: Any, side: str) -> tuple[int, ...]:
+def _layout_places(given: Any, side: str) -> tuple[int, ...]:
     """Return the positions that a text, a number or a list of them names.
 
     Examples
     --------
-    >>> _places_of("1-3, 5", "rows"), _places_of(["A-C", "AB"], "columns")
+    >>> _layout_places("1-3, 5", "rows"), _layout_places(["A-C", "AB"], "columns")
     ((0, 1, 2, 4), (0, 1, 2, 27))
     """
     places: list[int] = []
     for item in given if isinstance(given, list) else [given]:
         for part in str(item).split(","):
-            ends = [_place_of(end.strip(), side) for end in part.split("-")]
+            ends = [_layout_place(end.strip(), side) for end in part.split("-")]
             if len(ends) > 2 or None in ends or (len(ends) == 2 and ends[0] > ends[1]):
                 example = "'B-D, F'" if side == "columns" else "'4-9, 11'"
                 raise DataError(f"{side} must be like {example}; got {item!r}")
@@ -300,7 +296,7 @@ def _places_of(given: Any, side: str) -> tuple[int, ...]:
     return tuple(places)
 
 
-def _place_of(text: str, side: str) -> Any:
+def _layout_place(text: str, side: str) -> Any:
     if side == "rows":
         return int(text) - 1 if re.fullmatch(r"[1-9]\d{0,6}", text) else None
     if not re.fullmatch(r"[A-Za-z]{1,3}", text):

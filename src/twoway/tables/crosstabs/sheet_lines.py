@@ -7,13 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from twoway.arrays import Floats
 from twoway.tables.crosstabs.sheet_layout import Role
-from twoway.tables.crosstabs.sheet_words import line_role, plain_words, statistic
-
-_MOST_LINES = 2000  # a longer list of areas or cells is not searched for sums
+from twoway.tables.crosstabs.sheet_words import plain_words, role_in_words, statistic_in_words
 
 Path = tuple[str, ...]
 Evidence = Callable[[Sequence[Sequence[int]]], bool | None]
@@ -38,7 +33,7 @@ class Line:
 
 
 @dataclass
-class Group:
+class LineGroup:
     """Lines of the same variables; names that the sheet does not give beside the lines are None."""
 
     names: list[str | None]
@@ -49,8 +44,13 @@ class Group:
         """Return the categories of one of the variables."""
         return list(dict.fromkeys(path[depth] for _, path in self.lines if path[depth]))
 
+    @property
+    def inner(self) -> list[int]:
+        """The lines that are no subtotals."""
+        return [at for at, path in self.lines if all(path)]
 
-def clean_label(text: str) -> str:
+
+def clean_line_label(text: str) -> str:
     """Return a label without spaces around it, a colon at its end or the mark of a footnote."""
     text = re.sub(r"[ \t\u00a0]+", " ", text).strip()
     text = re.sub(r"\s*[(\[]\s*n\s*=\s*[\d, ]+[)\]]$", "", text, flags=re.IGNORECASE)
@@ -58,13 +58,13 @@ def clean_label(text: str) -> str:
     return text.removesuffix(":").rstrip()
 
 
-def mark_statistics(lines: list[Line]) -> None:
+def mark_statistic_lines(lines: list[Line]) -> None:
     """Take the names of statistics out of the paths, and skip lines of shares beside counts, and of errors."""
     depth = max((len(line.path) for line in lines), default=0)
     for level in (-1, 0):
         texts = [line.path[level] for line in lines if line.path]
-        kinds = [statistic(text) for text in texts]
-        roles = [line_role(text, texts) for text in texts]
+        kinds = [statistic_in_words(text) for text in texts]
+        roles = [role_in_words(text, texts) for text in texts]
         is_statistic = [kind is not None or role == "skip" for kind, role in zip(kinds, roles, strict=True)]
         if not texts or not all(is_statistic) or len(set(map(plain_words, texts))) < 2:
             continue
@@ -74,24 +74,24 @@ def mark_statistics(lines: list[Line]) -> None:
         for line in lines:
             if not line.path:
                 continue
-            kind = statistic(line.path[level])
+            kind = statistic_in_words(line.path[level])
             line.path = line.path[:-1] if level else line.path[1:]
             if kind != kept:
                 line.role = "skip"
         return
 
 
-def mark_roles(lines: list[Line]) -> None:
+def mark_line_roles(lines: list[Line]) -> None:
     """Set the role of lines whose last label is that of a total, a base or another statistic."""
     last = [line.path[-1] for line in lines if line.path]
     for line in lines:
         if line.path and line.role is None:
-            line.role = line_role(line.path[-1], last)
+            line.role = role_in_words(line.path[-1], last)
             if line.role is not None:
                 line.path = line.path[:-1]
 
 
-def mark_parents(lines: list[Line]) -> None:
+def mark_parent_lines(lines: list[Line]) -> None:
     """Lines whose path begins others are subtotals."""
     longer = {line.path[:depth] for line in lines if line.role is None for depth in range(1, len(line.path))}
     for line in lines:
@@ -99,17 +99,17 @@ def mark_parents(lines: list[Line]) -> None:
             line.role = "total"
 
 
-def split_lines(lines: Sequence[Line], evidence: Evidence) -> tuple[list[Group], dict[int, Role]]:
+def split_lines(lines: Sequence[Line], evidence: Evidence) -> tuple[list[LineGroup], dict[int, Role]]:
     """Return the groups of lines, each with its variables, and the roles of lines that belong to all of them."""
     plain = [line for line in lines if line.role is None]
     alone = [line for line in lines if line.role == "total" and not line.path]
     if not plain and len(alone) == 1:  # a topline: numbers of everybody
-        return [Group([], [(alone[0].at, ())])], {
+        return [LineGroup([], [(alone[0].at, ())])], {
             line.at: line.role for line in lines if line.role and line is not alone[0]
         }
     if not plain:
         raise Ambiguous(lines[0].at if lines else 0, "there are no rows or columns of categories, only totals")
-    groups = list(_split([(line.at, line.path) for line in plain], evidence))
+    groups = list(_split_plain_lines([(line.at, line.path) for line in plain], evidence))
     shared: dict[int, Role] = {}
     for line in lines:
         if line.role is None:
@@ -131,10 +131,10 @@ def split_lines(lines: Sequence[Line], evidence: Evidence) -> tuple[list[Group],
     return groups, shared
 
 
-def _split(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[Group]:
+def _split_plain_lines(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[LineGroup]:
     lengths = {len(path) for _, path in lines}
     if lengths == {0}:
-        yield Group([], [(at, ()) for at, _ in lines])
+        yield LineGroup([], [(at, ()) for at, _ in lines])
         return
     if 0 in lengths:
         at = next(at for at, path in lines if not path)
@@ -144,7 +144,7 @@ def _split(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[Gr
         if twice:
             at = [at for at, path in lines if path[0] == twice[0]][1]
             raise Ambiguous(at, f"duplicate label {twice[0]!r}")
-        yield Group([None], list(lines))
+        yield LineGroup([None], list(lines))
         return
     tops: dict[str, list[tuple[int, Path]]] = {}
     for at, path in lines:
@@ -161,47 +161,16 @@ def _split(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[Gr
                 "categories of one",
             )
         if is_nested:
-            inner = list(_split(next(iter(tops.values())), evidence))
+            inner = list(_split_plain_lines(next(iter(tops.values())), evidence))
             if len(inner) == 1:
                 named = [(at, (path[0].removesuffix(":"), *path[1:])) for at, path in lines]
-                yield Group([None, *inner[0].names], named)
+                yield LineGroup([None, *inner[0].names], named)
                 return
     for top, own in tops.items():
         if any(not path for _, path in own):
             at = next(at for at, path in own if not path)
             raise Ambiguous(at, f"{top!r} has no label below it, where others have one")
-        for group in _split(own, evidence):
+        for group in _split_plain_lines(own, evidence):
             if group.names == [None]:
                 group.names = [top]
             yield group
-
-
-def sum_lines(numbers: Floats, candidates: Sequence[int]) -> list[int]:
-    """Return the candidates (rows of numbers) that are the sum of others: of all, or of those that follow.
-
-    Three numbers at least must agree, so that it is no chance.
-    """
-    left = list(candidates)
-    is_sure = numbers.shape[1] > 2 and len(candidates) <= _MOST_LINES
-    for place in reversed(candidates) if is_sure else ():  # inner sums first
-        others = [one for one in left if one != place]
-        for chosen in (others, [one for one in others if one > place]):
-            is_sum = len(chosen) > 1 and abs(numbers[place] - numbers[chosen].sum(axis=0)).max() < 1e-9
-            if is_sum and numbers[place].any() and place in left:
-                left.remove(place)
-    return [place for place in candidates if place not in left]
-
-
-def run_of_sum(numbers: Floats, candidates: Sequence[int]) -> tuple[int, list[int]] | None:
-    """Return a candidate that is the sum of neighbours before or after it, and these; None where there is none."""
-    if len(candidates) > _MOST_LINES:
-        return None
-    for at, place in enumerate(candidates):
-        for side in (candidates[:at][::-1], candidates[at + 1 :]):
-            sums = np.cumsum(numbers[side], axis=0)
-            for n in (np.flatnonzero((np.abs(sums - numbers[place]) < 1e-9).all(axis=1)) + 1).tolist():
-                # A few small numbers are the sum of some others by chance.
-                is_told = n == len(candidates) - 1 or (numbers.shape[1] > 1 and numbers[place].max() >= 10)
-                if n > 1 and is_told and numbers[place].any():
-                    return place, sorted(side[:n])
-    return None

@@ -9,20 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from twoway.tables.crosstabs.sheet_layout import NO_NAME
-from twoway.tables.crosstabs.sheet_lines import Group, clean_label
-from twoway.tables.crosstabs.sheet_words import (
-    crossed_names,
-    is_question,
-    known_variable,
-    plain_words,
-    statistic,
-    title_names,
-)
+from twoway.tables.crosstabs.sheet_lines import LineGroup, clean_line_label
+from twoway.tables.crosstabs.sheet_titles import is_question_title, names_of_title
+from twoway.tables.crosstabs.sheet_words import plain_words, statistic_in_words, variable_in_words
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.crosstabs.sheet_regions import Region
 
+_CROSSED = re.compile(r"\s*[×*\\/|]\s*|\s+x\s+|\s+(?:vs\.?)\s+|\s+(?:by)\s+", re.IGNORECASE)
 _FILE_NAME = re.compile(r"\s*×\s*|\s+(?:x|by|vs\.?)\s+|_(?:x|by|vs)_|--|__")
 _SUFFIX = re.compile(r"\.(csv|tsv|txt|xlsx|xlsm|xlsb|xls|ods|html|htm)(\.gz)?$", re.IGNORECASE)
 
@@ -33,12 +28,12 @@ _SAME = {"gender": "sex"}
 class _Slot(NamedTuple):
     """A variable without a name."""
 
-    group: Group
+    group: LineGroup
     depth: int
     is_row: bool
 
 
-def name_groups(region: Region, n_labels: int, groups: Sequence[list[Group]], stem: bool = False) -> None:
+def name_groups(region: Region, n_labels: int, groups: Sequence[list[LineGroup]], stem: bool = False) -> None:
     """Set the names of all variables, or raise with the place of one that has none.
 
     Parameters
@@ -49,31 +44,31 @@ def name_groups(region: Region, n_labels: int, groups: Sequence[list[Group]], st
         Whether a name that nothing else gives may be that of the file.
     """
     file = _SUFFIX.sub("", Path(region.grid.file).name)
-    _take_corner(region, n_labels, groups)
+    _take_corner_names(region, n_labels, groups)
     titles = [*reversed(region.titles), region.grid.heading, region.grid.sheet]
     n_variables = len(
         {(g.names[d], id(g) if g.names[d] is None else 0, d) for g in chain(*groups) for d in range(len(g.names))}
     )
-    by_title = [names for title in titles if (names := title_names(title, n_variables))]
+    by_title = [names for title in titles if (names := names_of_title(title, n_variables))]
     from_file = [part.strip() for part in _FILE_NAME.split(file)]
     if len(from_file) == n_variables > 1 and all(from_file):
         by_title.append(from_file)
     offered = by_title[0] if by_title else []
-    for slot in _open_slots(groups):
-        known = known_variable(slot.group.labels(slot.depth))
-        if known is not None and not _is_taken(known, groups):
+    for slot in _unnamed_slots(groups):
+        known = variable_in_words(slot.group.labels(slot.depth))
+        if known is not None and not _is_name_taken(known, groups):
             meant = [name for name in offered if known in plain_words(name) or known == _SAME.get(plain_words(name))]
             slot.group.names[slot.depth] = meant[0] if meant else known
-    slots = _open_slots(groups)
-    left = [name for name in offered if not _is_taken(name, groups)]
+    slots = _unnamed_slots(groups)
+    left = [name for name in offered if not _is_name_taken(name, groups)]
     if slots and len(left) == len(slots):
         for slot, name in zip(slots, left, strict=True):
             slot.group.names[slot.depth] = name
-    elif len(slots) == 1 and (question := next(filter(is_question, titles), "")):
-        slots[0].group.names[slots[0].depth] = clean_label(question)
+    elif len(slots) == 1 and (question := next(filter(is_question_title, titles), "")):
+        slots[0].group.names[slots[0].depth] = clean_line_label(question)
     elif len(slots) == 1 and stem:
         slots[0].group.names[slots[0].depth] = file
-    for slot in _open_slots(groups):
+    for slot in _unnamed_slots(groups):
         if region.is_draft:
             slot.group.names[slot.depth] = f"{NO_NAME}{' / '.join(slot.group.labels(slot.depth)[:3])}"
             continue
@@ -88,7 +83,7 @@ def name_groups(region: Region, n_labels: int, groups: Sequence[list[Group]], st
         )
 
 
-def _open_slots(groups: Sequence[list[Group]]) -> list[_Slot]:
+def _unnamed_slots(groups: Sequence[list[LineGroup]]) -> list[_Slot]:
     return [
         _Slot(group, depth, not side)
         for side, own in enumerate(groups)
@@ -98,31 +93,37 @@ def _open_slots(groups: Sequence[list[Group]]) -> list[_Slot]:
     ]
 
 
-def _is_taken(name: str, groups: Sequence[list[Group]]) -> bool:
+def _is_name_taken(name: str, groups: Sequence[list[LineGroup]]) -> bool:
     """Return whether a variable is called so already, or by a part of it: "age of head" is "age"."""
     words = plain_words(name)
     others = [plain_words(one) for group in chain(*groups) for one in group.names if one is not None]
     return any(words == other or re.search(rf"\b{re.escape(other)}\b", words) for other in others)
 
 
-def _take_corner(region: Region, n_labels: int, groups: Sequence[list[Group]]) -> None:
+def _take_corner_names(region: Region, n_labels: int, groups: Sequence[list[LineGroup]]) -> None:
     """Name variables by the cells above the labels of rows."""
     cells = region.grid.cells
     corner = [
-        next((text for row in reversed(region.header) if (text := clean_label(cells[row][column]))), "")
+        next((text for row in reversed(region.header) if (text := clean_line_label(cells[row][column]))), "")
         for column in range(n_labels)
     ]
-    slots = _open_slots(groups)
+    slots = _unnamed_slots(groups)
     rows = [slot for slot in slots if slot.is_row]
-    crossed = crossed_names(corner[0])
+    crossed = _names_in_corner(corner[0])
     if crossed and len(rows) == 1 and len(slots) == 2:
         for slot, name in zip(slots, crossed, strict=True):
             slot.group.names[slot.depth] = name
         return
-    named = [text for text in corner if text and statistic(text) is None]
+    named = [text for text in corner if text and statistic_in_words(text) is None]
     if len(rows) == 2 and len(named) == 1:
         parts = re.split(r"\s*[,/]\s*|\s+and\s+|\s+by\s+", named[0])
         named = parts if len(parts) == 2 else []
     if len({id(slot.group) for slot in rows}) == 1 and len(named) == len(rows):
         for slot, name in zip(rows, named, strict=True):
             slot.group.names[slot.depth] = name
+
+
+def _names_in_corner(text: str) -> list[str]:
+    """Return the two variables that a corner, "age × vote", names; else an empty list."""
+    names = [part.strip() for part in _CROSSED.split(text)]
+    return names if len(names) == 2 and all(names) else []

@@ -10,10 +10,10 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError
+from twoway.tables.crosstabs.cells import parse_printed_cell
 from twoway.tables.crosstabs.grids import Grid
-from twoway.tables.crosstabs.sheet_lines import Line, clean_label
-from twoway.tables.crosstabs.sheet_table import printed_number
-from twoway.tables.crosstabs.sheet_words import is_measure
+from twoway.tables.crosstabs.sheet_lines import Line, clean_line_label
+from twoway.tables.crosstabs.sheet_words import is_measure_word
 
 _LETTER = re.compile(r"\(?[A-Za-z]\)?")
 _YEAR = re.compile(r"(19|20)\d\d")
@@ -35,7 +35,7 @@ class Region:
 
     def number(self, row: int, column: int) -> float:
         """Return the number in a cell, NaN where there is none."""
-        return number_in(self.grid.cells[row][column], self.letters)
+        return self.number_in(self.grid.cells[row][column], self.letters)
 
     def numbers(self, rows: Sequence[int], columns: Sequence[int]) -> Floats:
         """Return the numbers of some rows and columns."""
@@ -52,25 +52,137 @@ class Region:
             f"{self.grid.place(row, column)}: {text}; `twoway tables read` and --layout can say what it is"
         )
 
+    @property
+    def all_titles(self) -> list[str]:
+        """Return what is written above a self."""
+        return [self.grid.heading, *self.titles] if self.grid.heading else self.titles
 
-def number_in(text: str, letters: bool) -> float:
-    """Return the number that a text is, NaN if it is none."""
-    try:
-        return printed_number(text.strip(), letters).value
-    except ValueError:
-        return np.nan
+    def count_label_columns(self) -> int:
+        """Return the number of columns at the left that hold labels."""
+        n = 1
+        while n < self.grid.width - 1:
+            texts = [self.grid.cells[row][n].strip() for row in self.body]
+            if any(text and not np.isnan(self.number_in(text, self.letters)) for text in texts) or not any(texts):
+                break
+            n += 1
+        return n
+
+    def find_number_columns(self, n_labels: int) -> list[int]:
+        """Return the columns that have numbers."""
+        columns: list[int] = []
+        for column in range(n_labels, self.grid.width):
+            texts = [self.grid.cells[row][column].strip() for row in self.body]
+            n_numbers = sum(not np.isnan(self.number_in(text, self.letters)) for text in texts if text)
+            n_words = sum(np.isnan(self.number_in(text, self.letters)) and len(text) > 3 for text in texts if text)
+            if n_words and columns and n_words * 2 >= len([text for text in texts if text]):
+                raise self.fail(
+                    self.body[0],
+                    column,
+                    f"{texts[0]!r} is a label beside numbers: there may be two tables side by side",
+                )
+            if n_numbers:
+                columns.append(column)
+        return columns
+
+    def row_lines(self, n_labels: int) -> list[Line]:
+        """Return the rows of numbers with their labels."""
+        cells, lines = self.grid.cells, []
+        outer: list[str] = [""] * n_labels
+        heading = ""
+        indents = {row: len(cells[row][0]) - len(cells[row][0].lstrip()) for row in [*self.body, *self.headings]}
+        is_indented = n_labels == 1 and len({indents[row] for row in self.body if cells[row][0].strip()}) > 1
+        stack: list[tuple[int, str]] = []
+        for row in sorted(indents):
+            texts = [clean_line_label(cells[row][column]) for column in range(n_labels)]
+            if is_indented:
+                stack = [*(one for one in stack if one[0] < indents[row]), (indents[row], texts[0])]
+                if row in self.body:
+                    lines.append(Line(row, tuple(text for _, text in stack if text)))
+                continue
+            if row in self.headings:
+                if row < self.body[-1]:
+                    heading, outer = " ".join(cells[row][0].split()), [""] * n_labels
+                continue
+            filled = [place for place, text in enumerate(texts) if text]
+            if not filled:
+                if lines and n_labels == 1 and self._is_share_below(row, lines[-1].at):
+                    lines.append(Line(row, lines[-1].path, "skip"))
+                elif all(cell.strip().casefold().lstrip("( ").startswith("n") for cell in cells[row] if cell.strip()):
+                    lines.append(Line(row, ("Base",)))
+                else:
+                    raise self.fail(row, None, "it has numbers but no label")
+                continue
+            # A label stands for the rows below it until the next one.
+            outer = [*outer[: filled[0]], *texts[filled[0] :]]
+            lines.append(Line(row, tuple(filter(None, [heading, *outer]))))
+        return lines
+
+    def _is_share_below(self, row: int, above: int) -> bool:
+        """Return whether a line without a label gives the percentages of the counts above it."""
+        own, other = ([cell for cell in self.grid.cells[line] if cell.strip()] for line in (row, above))
+        return all("%" in cell for cell in own) and not any("%" in cell for cell in other)
+
+    def column_lines(self, n_labels: int, columns: Sequence[int]) -> list[Line]:
+        """Return the columns of numbers with their labels."""
+        cells = self.grid.cells
+        if not self.header and len(columns) > 1:
+            raise self.fail(self.body[0], columns[0], "no line above the numbers says what the columns are")
+        lines = []
+        for column in columns:
+            path = []
+            for place, row in enumerate(self.header):
+                text = cells[row][column].strip()
+                below = any(cells[lower][column].strip() for lower in self.header[place + 1 :])
+                if not text and below:
+                    text = self._label_from_left(row, column, n_labels)
+                if text:
+                    path += [clean_line_label(part) for part in text.split("!!")]
+            if self.header and not path:
+                raise self.fail(self.body[0], column, "its numbers have no label above them")
+            lines.append(Line(column, tuple(path)))
+        tops = {line.path[0] for line in lines if len(line.path) > 1}
+        if len(tops) == 1 and is_measure_word(*tops):
+            for line in lines:
+                line.path = line.path[1:] or line.path
+        return lines
+
+    def is_numeric_header(self, cells: Sequence[str], filled: Sequence[int]) -> bool:
+        """Return whether a line of numbers names columns: the first line of a table, or years."""
+        if self.body or any("%" in cells[column] for column in filled):
+            return False
+        texts = [cells[column].strip() for column in filled if column > 0]
+        if all(map(_YEAR.fullmatch, texts)) and not (filled[0] == 0 and self.header):
+            return True
+        return not self.header and len(texts) > 1 and all(re.fullmatch(r"\d{1,4}", text) for text in texts)
+
+    def _label_from_left(self, row: int, column: int, least: int) -> str:
+        """Return the label that covers a column from its left, unless merged cells end before it."""
+        for left in range(column - 1, least - 1, -1):
+            text = self.grid.cells[row][left].strip()
+            if text:
+                spans = [span for span in self.grid.merged if span[0] <= row <= span[2] and span[1] <= left <= span[3]]
+                return text if not spans or spans[0][3] >= column else ""
+        return ""
+
+    @staticmethod
+    def number_in(text: str, letters: bool) -> float:
+        """Return the number that a text is, NaN if it is none."""
+        try:
+            return parse_printed_cell(text.strip(), letters).value
+        except ValueError:
+            return np.nan
 
 
 def find_regions(grid: Grid) -> Iterator[Region]:
     """Yield the parts of a sheet that have numbers."""
-    letters = _has_letters(grid)
+    letters = _has_region_letters(grid)
     region = Region(grid, letters=letters)
     after: dict[int, str] = {}  # lines of text below numbers: headings of more rows, or titles of the next part
     for row, cells in enumerate(grid.cells):
         filled = [column for column, cell in enumerate(cells) if cell.strip()]
-        has_numbers = any(column > 0 and not np.isnan(number_in(cells[column], letters)) for column in filled)
+        has_numbers = any(column > 0 and not np.isnan(Region.number_in(cells[column], letters)) for column in filled)
         is_lone_cell = bool(region.body) and len(filled) == 1 and filled != [0]
-        if (has_numbers and not _is_numeric_header(region, cells, filled)) or is_lone_cell:
+        if (has_numbers and not region.is_numeric_header(cells, filled)) or is_lone_cell:
             region.headings |= after
             region.body.append(row)
             after = {}
@@ -91,131 +203,11 @@ def find_regions(grid: Grid) -> Iterator[Region]:
         yield region
 
 
-def _has_letters(grid: Grid) -> bool:
+def _has_region_letters(grid: Grid) -> bool:
     """Return whether a line below a header gives each column a letter."""
     for above, cells in zip(grid.cells, grid.cells[1:], strict=False):
         filled = [column for column, cell in enumerate(cells) if cell.strip()]
         named = [column for column in filled if above[column].strip()]
         if len(filled) > 1 and len(named) == len(filled) and all(_LETTER.fullmatch(cells[c].strip()) for c in filled):
-            return all(np.isnan(number_in(above[c], False)) for c in filled)
+            return all(np.isnan(Region.number_in(above[c], False)) for c in filled)
     return False
-
-
-def _is_numeric_header(region: Region, cells: Sequence[str], filled: Sequence[int]) -> bool:
-    """Return whether a line of numbers names columns: the first line of a table, or years."""
-    if region.body or any("%" in cells[column] for column in filled):
-        return False
-    texts = [cells[column].strip() for column in filled if column > 0]
-    if all(map(_YEAR.fullmatch, texts)) and not (filled[0] == 0 and region.header):
-        return True
-    return not region.header and len(texts) > 1 and all(re.fullmatch(r"\d{1,4}", text) for text in texts)
-
-
-def all_titles(region: Region) -> list[str]:
-    """Return what is written above a region."""
-    return [region.grid.heading, *region.titles] if region.grid.heading else region.titles
-
-
-# Labels
-
-
-def count_label_columns(region: Region) -> int:
-    """Return the number of columns at the left that hold labels."""
-    n = 1
-    while n < region.grid.width - 1:
-        texts = [region.grid.cells[row][n].strip() for row in region.body]
-        if any(text and not np.isnan(number_in(text, region.letters)) for text in texts) or not any(texts):
-            break
-        n += 1
-    return n
-
-
-def find_number_columns(region: Region, n_labels: int) -> list[int]:
-    """Return the columns that have numbers."""
-    columns: list[int] = []
-    for column in range(n_labels, region.grid.width):
-        texts = [region.grid.cells[row][column].strip() for row in region.body]
-        n_numbers = sum(not np.isnan(number_in(text, region.letters)) for text in texts if text)
-        n_words = sum(np.isnan(number_in(text, region.letters)) and len(text) > 3 for text in texts if text)
-        if n_words and columns and n_words * 2 >= len([text for text in texts if text]):
-            raise region.fail(
-                region.body[0], column, f"{texts[0]!r} is a label beside numbers: there may be two tables side by side"
-            )
-        if n_numbers:
-            columns.append(column)
-    return columns
-
-
-def row_lines(region: Region, n_labels: int) -> list[Line]:
-    """Return the rows of numbers with their labels."""
-    cells, lines = region.grid.cells, []
-    outer: list[str] = [""] * n_labels
-    heading = ""
-    indents = {row: len(cells[row][0]) - len(cells[row][0].lstrip()) for row in [*region.body, *region.headings]}
-    is_indented = n_labels == 1 and len({indents[row] for row in region.body if cells[row][0].strip()}) > 1
-    stack: list[tuple[int, str]] = []
-    for row in sorted(indents):
-        texts = [clean_label(cells[row][column]) for column in range(n_labels)]
-        if is_indented:
-            stack = [*(one for one in stack if one[0] < indents[row]), (indents[row], texts[0])]
-            if row in region.body:
-                lines.append(Line(row, tuple(text for _, text in stack if text)))
-            continue
-        if row in region.headings:
-            if row < region.body[-1]:
-                heading, outer = " ".join(cells[row][0].split()), [""] * n_labels
-            continue
-        filled = [place for place, text in enumerate(texts) if text]
-        if not filled:
-            if lines and n_labels == 1 and _is_share_below(region, row, lines[-1].at):
-                lines.append(Line(row, lines[-1].path, "skip"))
-            elif all(cell.strip().casefold().lstrip("( ").startswith("n") for cell in cells[row] if cell.strip()):
-                lines.append(Line(row, ("Base",)))
-            else:
-                raise region.fail(row, None, "it has numbers but no label")
-            continue
-        # A label stands for the rows below it until the next one.
-        outer = [*outer[: filled[0]], *texts[filled[0] :]]
-        lines.append(Line(row, tuple(filter(None, [heading, *outer]))))
-    return lines
-
-
-def _is_share_below(region: Region, row: int, above: int) -> bool:
-    """Return whether a line without a label gives the percentages of the counts above it."""
-    own, other = ([cell for cell in region.grid.cells[line] if cell.strip()] for line in (row, above))
-    return all("%" in cell for cell in own) and not any("%" in cell for cell in other)
-
-
-def column_lines(region: Region, n_labels: int, columns: Sequence[int]) -> list[Line]:
-    """Return the columns of numbers with their labels."""
-    cells = region.grid.cells
-    if not region.header and len(columns) > 1:
-        raise region.fail(region.body[0], columns[0], "no line above the numbers says what the columns are")
-    lines = []
-    for column in columns:
-        path = []
-        for place, row in enumerate(region.header):
-            text = cells[row][column].strip()
-            below = any(cells[lower][column].strip() for lower in region.header[place + 1 :])
-            if not text and below:
-                text = _filled_from_left(region.grid, row, column, n_labels)
-            if text:
-                path += [clean_label(part) for part in text.split("!!")]
-        if region.header and not path:
-            raise region.fail(region.body[0], column, "its numbers have no label above them")
-        lines.append(Line(column, tuple(path)))
-    tops = {line.path[0] for line in lines if len(line.path) > 1}
-    if len(tops) == 1 and is_measure(*tops):
-        for line in lines:
-            line.path = line.path[1:] or line.path
-    return lines
-
-
-def _filled_from_left(grid: Grid, row: int, column: int, least: int) -> str:
-    """Return the label that covers a column from its left, unless merged cells end before it."""
-    for left in range(column - 1, least - 1, -1):
-        text = grid.cells[row][left].strip()
-        if text:
-            spans = [span for span in grid.merged if span[0] <= row <= span[2] and span[1] <= left <= span[3]]
-            return text if not spans or spans[0][3] >= column else ""
-    return ""

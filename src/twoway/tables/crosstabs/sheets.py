@@ -1,7 +1,7 @@
 """Sheets: published two-way tables, read from frames, with their labels, numbers and margins.
 
 This is the gate for cross-tabulations: it knows frame libraries and ways of writing a number or a label. What the
-numbers mean is decided in `published_tables`.
+numbers mean is decided in `crosstabs`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError, unknown
 from twoway.schema import Label, Schema, label_key, plain_label
-from twoway.tables.crosstabs.cells import Cell, MarginRole, cell_value, is_missing_cell, margin_role, parse_cell
+from twoway.tables.crosstabs.cells import Cell, cell_value, is_missing_cell, parse_cell
+from twoway.tables.crosstabs.sheet_words import MarginRole, margin_in_words
 from twoway.text import shortlist
 
 Key: TypeAlias = tuple[str, str]
@@ -30,7 +31,7 @@ _NUMERIC = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 
 @dataclass(frozen=True)
-class Margin:
+class SheetMargin:
     """Totals or bases, with a number for each combination of categories of some of a table's variables."""
 
     role: MarginRole
@@ -46,7 +47,7 @@ class Margin:
         return self.axes[0]
 
     @classmethod
-    def of(cls, axis: int, label: Label, role: MarginRole, cells: Sequence[Cell]) -> Margin:
+    def of(cls, axis: int, label: Label, role: MarginRole, cells: Sequence[Cell]) -> SheetMargin:
         """Return the margin of some cells."""
         values, is_percent = np.array([cell.value for cell in cells]), any(cell.is_percent for cell in cells)
         return cls(role, (axis,), values, is_percent, label)
@@ -65,7 +66,7 @@ class Sheet:
     """The unit of the last digit printed in any cell."""
     is_percent: bool
     """Whether any cell has a percent sign."""
-    margins: tuple[Margin, ...]
+    margins: tuple[SheetMargin, ...]
     weight: float | None = None
 
     @classmethod
@@ -106,7 +107,9 @@ class Sheet:
         for variable, side in zip(key, labels, strict=True):
             known = schema[variable] if schema is not None and variable in schema else None
             is_own = (known is not None and known.find(label) is not None for label in side)
-            roles.append([None if own else margin_role(label, side) for label, own in zip(side, is_own, strict=True)])
+            roles.append(
+                [None if own else margin_in_words(label, side) for label, own in zip(side, is_own, strict=True)]
+            )
         inner_rows, inner_columns = ([place for place, role in enumerate(side) if role is None] for side in roles)
         if not inner_rows or not inner_columns:
             absent = "columns" if inner_rows else "rows"
@@ -136,7 +139,7 @@ class Sheet:
             # A printed zero does not show the digits that the others were rounded to.
             min((cell.step for cell in cells if cell.value > 0), default=1.0),
             any(cell.is_percent for cell in cells),
-            (*(Margin.of(0, *margin) for margin in beside), *(Margin.of(1, *margin) for margin in below)),
+            (*(SheetMargin.of(0, *margin) for margin in beside), *(SheetMargin.of(1, *margin) for margin in below)),
         )
 
     @classmethod
@@ -170,7 +173,7 @@ class Sheet:
         """Return the sheet with every category of a schema, in its order, and those that it lacked, as zeros."""
         variables = [schema[name] for name in self.key]
         sides = zip(self.key, (self.rows, self.columns), strict=True)
-        codes = [find_label_codes(schema, name, labels, where) for name, labels in sides]
+        codes = [sheet_label_codes(schema, name, labels, where) for name, labels in sides]
         absent = {
             variable.name: [label for code, label in enumerate(variable.categories) if code not in known]
             for variable, known in zip(variables, codes, strict=True)
@@ -308,7 +311,7 @@ def find_sheet_schema(sheets: Iterable[Sheet]) -> Schema:
     return Schema.found({name: sheet_categories(name, labels) for name, labels in labels_of.items()})
 
 
-def find_label_codes(schema: Schema, name: str, labels: Sequence[Label], where: str) -> list[int]:
+def sheet_label_codes(schema: Schema, name: str, labels: Sequence[Label], where: str) -> list[int]:
     """Return the category codes of different labels of a variable; ``where`` is their place, for errors.
 
     A frame's headers are often text where its rows are numbers, so ``"1"`` may mean the category ``1``
@@ -318,13 +321,13 @@ def find_label_codes(schema: Schema, name: str, labels: Sequence[Label], where: 
     --------
     >>> from twoway.schema import Variable
     >>> schema = Schema((Variable("stars", (1, 2)), Variable("sure", (False, True))))
-    >>> find_label_codes(schema, "stars", ["2", 1], "table stars × sure")
+    >>> sheet_label_codes(schema, "stars", ["2", 1], "table stars × sure")
     [1, 0]
     """
     variable = schema[name]
     codes: list[int] = []
     for label in labels:
-        code = next((code for one in _label_meanings(label) if (code := variable.find(one)) is not None), None)
+        code = next((code for one in _sheet_label_meanings(label) if (code := variable.find(one)) is not None), None)
         if code is None:
             error = unknown("category", label, variable.categories, where=f" of {name!r}")
             raise DataError(f"{where}: {error}")
@@ -334,7 +337,7 @@ def find_label_codes(schema: Schema, name: str, labels: Sequence[Label], where: 
     return codes
 
 
-def _label_meanings(label: Label) -> list[Label]:
+def _sheet_label_meanings(label: Label) -> list[Label]:
     """Return what a label may mean, itself first."""
     if not isinstance(label, str):
         return [label, str(label)]
@@ -351,9 +354,9 @@ def sheet_categories(name: str, shown: Sequence[tuple[Label, str]], *, is_typed:
     """
     labels = [label for label, _ in shown]
     is_text = is_typed and all(isinstance(label, str) for label in labels)
-    chosen = None if is_text else _labels_of_kind("number", labels)
+    chosen = None if is_text else _sheet_labels_of_kind("number", labels)
     if chosen is None and any(isinstance(label, bool) for label in labels):
-        chosen = _labels_of_kind("truth", labels)
+        chosen = _sheet_labels_of_kind("truth", labels)
     if chosen is None:
         # Where 1 is beside "3+", the "1" of another table is the same category.
         texts = {label for label in labels if isinstance(label, str)}
@@ -371,8 +374,8 @@ def sheet_categories(name: str, shown: Sequence[tuple[Label, str]], *, is_typed:
     return tuple(first.values())
 
 
-def _labels_of_kind(kind: str, labels: Sequence[Label]) -> list[Label] | None:
+def _sheet_labels_of_kind(kind: str, labels: Sequence[Label]) -> list[Label] | None:
     """Return labels read as numbers, or as truth values, if all of them can be."""
-    read = [next((one for one in _label_meanings(label) if label_key(one)[0] == kind), None) for label in labels]
+    read = [next((one for one in _sheet_label_meanings(label) if label_key(one)[0] == kind), None) for label in labels]
     known = [one for one in read if one is not None]
     return known if len(known) == len(read) else None

@@ -12,7 +12,7 @@ from twoway.arrays import Floats
 Labels = tuple[str, ...]
 
 
-def factor_names(names: Sequence[str], numbers: Floats) -> tuple[list[Labels | None], int] | None:
+def factor_wide_names(names: Sequence[str], numbers: Floats) -> tuple[list[Labels | None], int] | None:
     """Return the category of each variable for each name, and the number of variables; None for other names.
 
     Names are split where all combinations of what is before and after an underscore exist. A part whose numbers are
@@ -22,11 +22,11 @@ def factor_names(names: Sequence[str], numbers: Floats) -> tuple[list[Labels | N
     Examples
     --------
     >>> names = ["all", "m_young", "m_old", "f_young", "f_old"]
-    >>> factor_names(names, np.array([[10.0, 1, 2, 3, 4], [14.0, 2, 3, 4, 5]]))
+    >>> factor_wide_names(names, np.array([[10.0, 1, 2, 3, 4], [14.0, 2, 3, 4, 5]]))
     ([('', ''), ('m', 'young'), ('m', 'old'), ('f', 'young'), ('f', 'old')], 2)
     """
     tokens = [tuple(name.split("_")) for name in names]
-    parts = _factors(set(tokens))
+    parts = _factor_wide_tokens(set(tokens))
     if parts is None:
         return None
     labels = [list(dict.fromkeys("_".join(token) for token in part)) for part in parts]
@@ -64,7 +64,7 @@ def factor_names(names: Sequence[str], numbers: Floats) -> tuple[list[Labels | N
     return [path_of.get(at) for at in range(len(names))], len(labels)
 
 
-def _factors(tokens: set[Labels]) -> list[list[Labels]] | None:
+def _factor_wide_tokens(tokens: set[Labels]) -> list[list[Labels]] | None:
     """Return parts of which all combinations are among the names: the most names, then the fewest first parts."""
     after: dict[Labels, set[Labels]] = {}
     for name in tokens:
@@ -83,7 +83,7 @@ def _factors(tokens: set[Labels]) -> list[list[Labels]] | None:
         return len(prefixes) * len(suffixes), -len(prefixes), sum(map(len, prefixes))
 
     first, last = max(found, key=merit)
-    inner = _factors(set(last))
+    inner = _factor_wide_tokens(set(last))
     if inner is not None and np.prod([len(part) for part in inner]) == len(last):
         return [sorted(first), *inner]
     return [sorted(first), sorted(last)]

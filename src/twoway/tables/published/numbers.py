@@ -13,7 +13,8 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known
 from twoway.schema import Label, label_key
-from twoway.tables.crosstabs.cells import MarginRole, is_missing_cell, margin_role, parse_cell
+from twoway.tables.crosstabs.cells import is_missing_cell, parse_cell
+from twoway.tables.crosstabs.sheet_words import MarginRole, margin_in_words
 from twoway.tables.crosstabs.sheets import is_sheet_frame, sheet_columns, sheet_index
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.text import counted, shortlist
@@ -114,7 +115,7 @@ class TableParts:
         for labels in cells:
             for side, label in zip(sides, labels, strict=True):
                 side.setdefault(label_key(label), label)
-        roles = [{key: margin_role(label, side.values()) for key, label in side.items()} for side in sides]
+        roles = [{key: margin_in_words(label, side.values()) for key, label in side.items()} for side in sides]
         inner = [[key for key in side if own[key] is None] for side, own in zip(sides, roles, strict=True)]
         for variable, kept in zip(names, inner, strict=True):
             if not kept:

@@ -15,8 +15,8 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, naming
 from twoway.schema import Label, Schema, label_key
 from twoway.storage import container
-from twoway.tables.crosstabs.cells import empty_category_notes
-from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories
+from twoway.tables.crosstabs.cells import empty_cells_notes
+from twoway.tables.crosstabs.sheets import sheet_categories, sheet_label_codes
 from twoway.tables.flat_counts import layout_entries
 from twoway.tables.published.files import packed_tables, unpacked_tables
 from twoway.tables.published.numbers import Labels
@@ -145,7 +145,7 @@ class PublishedTables:
         members = next(
             (own for one, own in self.groups.get(name, {}).items() if label_key(one) == label_key(label)), (label,)
         )
-        return tuple(sorted(find_label_codes(self.schema, name, members, f"label {label!r} of {name!r}")))
+        return tuple(sorted(sheet_label_codes(self.schema, name, members, f"label {label!r} of {name!r}")))
 
     def axis_codes(self, table: PublishedTable, axis: int) -> list[Codes]:
         """Return what each category of a table's axis stands for."""
@@ -230,7 +230,7 @@ class PublishedTables:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was assumed of the tables, and how they were read."""
-        empty = (empty_category_notes(t.name, t.variables, t.categories, t.counts) for t in self.tables)
+        empty = (empty_cells_notes(t.name, t.variables, t.categories, t.counts) for t in self.tables)
         return (*self.reading_notes, *chain.from_iterable(table.notes for table in self.tables), *chain(*empty))
 
     def with_notes(self, notes: Iterable[str]) -> PublishedTables:

@@ -13,7 +13,7 @@ import twoway as tw
 from twoway.cli import run
 from twoway.errors import DataError
 from twoway.tables.crosstabs.grids import read_grids
-from twoway.tables.crosstabs.published_files import find_layout
+from twoway.tables.crosstabs.layout_finding import find_layout
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
 from twoway.tables.crosstabs.sheet_reading import read_tables
 

@@ -16,8 +16,9 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known, unknown
 from twoway.schema import Label, Schema
-from twoway.tables.crosstabs.cells import empty_category_notes, parse_cell, rounded_unit, share_scale
-from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
+from twoway.tables.crosstabs.cells import empty_cells_notes, parse_cell, rounded_cells_unit
+from twoway.tables.crosstabs.sheet_sums import scale_of_sums
+from twoway.tables.crosstabs.sheets import Key, Sheet, SheetMargin, find_sheet_schema, read_sheets, sheet_label_codes
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares
 from twoway.text import shortlist
 
@@ -34,27 +35,27 @@ def read_crosstabs(
     if schema is None:
         schema = find_sheet_schema(sheets)
     keys = [sheet.key for sheet in sheets]
-    total_of = _published_option("totals", totals, keys)
-    weight_of = _published_option("weights", weights, keys)
-    error_of = _published_option("standard_errors", standard_errors, keys)
+    total_of = _crosstab_option("totals", totals, keys)
+    weight_of = _crosstab_option("weights", weights, keys)
+    error_of = _crosstab_option("standard_errors", standard_errors, keys)
     published = CrosstabDrafts(schema)
     counted: list[tuple[float, float, str]] = []
-    for sheet, table_kind in zip(sheets, _published_kinds(kind, keys), strict=True):
+    for sheet, table_kind in zip(sheets, _crosstab_kinds(kind, keys), strict=True):
         pair = frozenset(sheet.key)
         table = CrosstabDraft.of_sheet(sheet, table_kind, schema, published.notes)
         if table is None:
             continue
         if pair in total_of:
-            table.total = _published_number(total_of[pair][1], f"the total of {table.name}")
+            table.total = _crosstab_number(total_of[pair][1], f"the total of {table.name}")
         elif table_kind == "counts" and table.total is not None:
             # Rounding changes each cell by half a step at most.
-            rounding = 0.5 * rounded_unit(sheet.values, sheet.step) * sheet.values.size
+            rounding = 0.5 * rounded_cells_unit(sheet.values, sheet.step) * sheet.values.size
             counted.append((float(table.values.sum()), rounding, table.name))
         if pair in weight_of and pair in error_of:
             raise DataError(f"table {table.name} has a weight and a standard error; give one of them")
         weight = weight_of[pair][1] if pair in weight_of else sheet.weight
         if weight is not None:
-            table.weight = _published_number(weight, f"the weight of {table.name}")
+            table.weight = _crosstab_number(weight, f"the weight of {table.name}")
         if pair in error_of:
             table.weight = table.records_for_errors(*error_of[pair], schema)
         published.tables.append(table)
@@ -66,7 +67,7 @@ def read_crosstabs(
     return schema, published.entries(), published.notes
 
 
-def _published_kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Key]) -> list[TableKind]:
+def _crosstab_kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Key]) -> list[TableKind]:
     """Return the kind of each table."""
     kind_of = kind if isinstance(kind, Mapping) else dict.fromkeys(keys, kind)
     for key, value in kind_of.items():
@@ -78,7 +79,7 @@ def _published_kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[K
     return [kind_of[key] for key in keys]
 
 
-def _published_option(option: str, given: Any, keys: Sequence[Key]) -> dict[frozenset[str], tuple[Key, Any]]:
+def _crosstab_option(option: str, given: Any, keys: Sequence[Key]) -> dict[frozenset[str], tuple[Key, Any]]:
     """Return an option's key and value for each pair; the option may name a pair either way round."""
     if option == "totals" and given is not None and not isinstance(given, Mapping):
         given = dict.fromkeys(keys, given)
@@ -91,7 +92,7 @@ def _published_option(option: str, given: Any, keys: Sequence[Key]) -> dict[froz
     return {frozenset(key): (key, value) for key, value in (given or {}).items()}
 
 
-def _published_number(value: Any, what: str) -> float:
+def _crosstab_number(value: Any, what: str) -> float:
     try:
         number = parse_cell(value).value
     except ValueError as problem:
@@ -136,7 +137,7 @@ class CrosstabDraft:
                 )
             notes.append(f"{name} lacks {shortlist(labels)} of {variable!r}; counted as 0")
         if sheet.values.any():
-            notes += empty_category_notes(name, printed.key, (printed.rows, printed.columns), printed.values)
+            notes += empty_cells_notes(name, printed.key, (printed.rows, printed.columns), printed.values)
         positions = schema.index(sheet.key[0]), schema.index(sheet.key[1])
         if kind in ("row", "column"):
             return cls._of_conditional(sheet, positions, name)
@@ -162,7 +163,7 @@ class CrosstabDraft:
         for margin in sheet.margins:
             sums = sheet.values.sum(axis=1 - margin.axis)
             # Rounded counts may miss their rounded total.
-            step = rounded_unit(np.append(sheet.values, margin.values), sheet.step)
+            step = rounded_cells_unit(np.append(sheet.values, margin.values), sheet.step)
             tolerance = 0.5 * step * (sheet.values.shape[1 - margin.axis] + 1) + 1e-6 * sums
             wrong = np.flatnonzero(np.abs(margin.values - sums) > tolerance)
             if margin.role == "total" and wrong.size and not margin.is_percent:
@@ -200,7 +201,7 @@ class CrosstabDraft:
         return table
 
     @staticmethod
-    def _base_sum(margins: Iterable[Margin], *roles: str) -> float | None:
+    def _base_sum(margins: Iterable[SheetMargin], *roles: str) -> float | None:
         """Return the number of records that bases of the first role found add up to, None where there are none."""
         sums = [
             float(margin.values.sum())
@@ -213,7 +214,7 @@ class CrosstabDraft:
     @staticmethod
     def _scale(sheet: Sheet, sums: Floats, n_terms: int, name: str, places: Sequence[object]) -> float:
         """Return what shares add up to, 1 or 100; sums (NaN to ignore) farther off than by rounding are an error."""
-        scale, tolerance = share_scale(sums, n_terms, sheet.step, is_percent=sheet.is_percent)
+        scale, tolerance = scale_of_sums(sums, n_terms, sheet.step, is_percent=sheet.is_percent)
         wrong = np.flatnonzero(np.abs(sums - scale) > tolerance)
         if wrong.size:
             place, got = places[wrong[0]], sums[wrong[0]]
@@ -235,7 +236,7 @@ class CrosstabDraft:
             sheet = sheet if schema.index(key[0]) == self.positions[0] else sheet.transposed()
             errors = sheet.arranged(schema, what)[0].values / (100.0 if sheet.is_percent else 1.0)
         else:
-            errors = np.full_like(p, _published_number(given, what) / (100.0 if "%" in str(given) else 1.0))
+            errors = np.full_like(p, _crosstab_number(given, what) / (100.0 if "%" in str(given) else 1.0))
         variance = p * (1 - p)
         if (errors >= 1).any() or (errors[variance > 0] == 0).any():
             worst = errors.max() if (errors >= 1).any() else 0.0
@@ -292,7 +293,7 @@ class CrosstabDrafts:
     def _read_shares(self, name: str, share_of: Mapping[Label, Any]) -> Floats:
         """Return the distribution of a variable that is given as margins."""
         variable, where = self.schema[name], f"margins of {name!r}"
-        codes = find_label_codes(self.schema, name, list(share_of), where)
+        codes = sheet_label_codes(self.schema, name, list(share_of), where)
         if len(codes) < len(variable):
             absent = [label for code, label in enumerate(variable.categories) if code not in codes]
             raise DataError(f"{where} lack {shortlist(absent)}; each category needs a share, even if it is 0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -11,44 +12,69 @@ from typing import Any
 import numpy as np
 
 from twoway.errors import DataError
-from twoway.tables.crosstabs.grids import Grid
-from twoway.tables.crosstabs.published_tables import TableKind
-from twoway.tables.crosstabs.sheet_kinds import adds_up, find_kind
+from twoway.tables.crosstabs.crosstabs import TableKind
+from twoway.tables.crosstabs.grids import Grid, read_all_grids
+from twoway.tables.crosstabs.sheet_kinds import find_kind
 from twoway.tables.crosstabs.sheet_layout import Role, SheetLayout, TableBlock, TableLines
 from twoway.tables.crosstabs.sheet_lines import (
     Ambiguous,
-    Group,
     Line,
-    clean_label,
-    mark_parents,
-    mark_roles,
-    mark_statistics,
-    run_of_sum,
+    LineGroup,
+    clean_line_label,
+    mark_line_roles,
+    mark_parent_lines,
+    mark_statistic_lines,
     split_lines,
-    sum_lines,
 )
 from twoway.tables.crosstabs.sheet_names import name_groups
-from twoway.tables.crosstabs.sheet_regions import (
-    Region,
-    all_titles,
-    column_lines,
-    count_label_columns,
-    find_number_columns,
-    find_regions,
-    row_lines,
-)
-from twoway.tables.crosstabs.sheet_words import (
-    area_of_title,
-    is_area,
-    known_variable,
-    line_role,
-    records_of_title,
-    statistic,
-)
-from twoway.tables.crosstabs.wide_names import factor_names
+from twoway.tables.crosstabs.sheet_regions import Region, find_regions
+from twoway.tables.crosstabs.sheet_sums import adds_up, find_sums, run_of_sum
+from twoway.tables.crosstabs.sheet_titles import area_of_title, records_of_title
+from twoway.tables.crosstabs.sheet_words import is_area_word, role_in_words, statistic_in_words, variable_in_words
+from twoway.tables.crosstabs.wide_names import factor_wide_names
 
 
-def find_layout_of(grids: Sequence[Grid], kind: TableKind | None = None, is_draft: bool = False) -> SheetLayout:
+def find_layout(path: str | os.PathLike[str], *, kind: TableKind | None = None) -> SheetLayout:
+    """Return what the rows and columns of the tables in a file, or in a folder of files, seem to be.
+
+    Raises where a sheet does not say enough, with the place and what to declare.
+
+    Parameters
+    ----------
+    path
+        The file or folder: CSV, TSV, Excel, OpenDocument or HTML; ``book.xlsx#Sheet`` names one sheet.
+    kind
+        What the numbers are, if the sheet does not say it: "counts", "joint", "row" or "column".
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("age_x_vote.csv").write_text(",no,yes,Total\\nyoung,30,70,100\\nold,65,35,100\\n")
+    >>> print(find_layout("age_x_vote.csv").to_toml().partition("\\n\\n")[2])
+    [[table]]
+    kind = "counts"
+    total_columns = "D"
+    <BLANKLINE>
+    [[table.rows]]
+    variables = ["age"]
+    rows = "2-3"
+    categories = ["young", "old"]
+    <BLANKLINE>
+    [[table.columns]]
+    variables = ["vote"]
+    columns = "B-C"
+    categories = ["no", "yes"]
+    <BLANKLINE>
+    """
+    return find_layout_in_grids(read_all_grids(path), kind)
+
+
+def draft_layout(path: str | os.PathLike[str], kind: TableKind | None = None) -> SheetLayout:
+    """Return a layout in which variables may still need a name, where `find_layout` raises because of that."""
+    return find_layout_in_grids(read_all_grids(path), kind, is_draft=True)
+
+
+def find_layout_in_grids(grids: Sequence[Grid], kind: TableKind | None = None, is_draft: bool = False) -> SheetLayout:
     """Return the layout of the tables in some grids; raises where they do not say enough.
 
     In a draft, variables without a name get a sign that one is needed.
@@ -59,7 +85,7 @@ def find_layout_of(grids: Sequence[Grid], kind: TableKind | None = None, is_draf
     sheets = {file: [grid.sheet for grid in grids if grid.file == file] for file in files}
     for grid in grids:
         for region in find_regions(grid):
-            found, area = _find_region(replace(region, is_draft=is_draft), kind)
+            found, area = _find_region_layout(replace(region, is_draft=is_draft), kind)
             areas |= {area: None} if area else {}
             for block in found:
                 name = Path(grid.file).name if len(files) > 1 else ""
@@ -78,27 +104,27 @@ def find_layout_of(grids: Sequence[Grid], kind: TableKind | None = None, is_draf
 # One region
 
 
-def _find_region(region: Region, told: TableKind | None) -> tuple[list[TableBlock], str]:
+def _find_region_layout(region: Region, told: TableKind | None) -> tuple[list[TableBlock], str]:
     """Return the blocks of a region, and the name of the variable whose categories are areas."""
-    long = _find_long(region, told)
+    long = _find_long_layout(region, told)
     if long is not None:
         return long
-    n_labels = count_label_columns(region)
-    columns = find_number_columns(region, n_labels)
-    wide = _find_wide(region, n_labels, columns)
+    n_labels = region.count_label_columns()
+    columns = region.find_number_columns(n_labels)
+    wide = _find_wide_layout(region, n_labels, columns)
     if wide is not None:
         return wide
-    down, across = row_lines(region, n_labels), column_lines(region, n_labels, columns)
+    down, across = region.row_lines(n_labels), region.column_lines(n_labels, columns)
     for lines in (down, across):
-        mark_statistics(lines)
-        mark_roles(lines)
-        mark_parents(lines)
-    _mark_sums(region, down, across)
+        mark_statistic_lines(lines)
+        mark_line_roles(lines)
+        mark_parent_lines(lines)
+    _find_totals(region, down, across)
     groups, shared = [], []
     for lines, others, is_rows in ((down, across, True), (across, down, False)):
         try:
-            _mark_overall(region, lines, others, is_rows)
-            own, roles = split_lines(lines, _evidence(region, others, is_rows))
+            _find_overall_lines(region, lines, others, is_rows)
+            own, roles = split_lines(lines, _find_evidence(region, others, is_rows))
         except Ambiguous as problem:
             row, column = (problem.at, None) if is_rows else (region.body[0], problem.at)
             raise region.fail(row, column, str(problem)) from None
@@ -106,16 +132,16 @@ def _find_region(region: Region, told: TableKind | None) -> tuple[list[TableBloc
         shared.append(roles)
     kind, several = find_kind(region, groups, shared, told)
     name_groups(region, n_labels, groups)
-    return list(_blocks(region, groups, shared, kind, several)), ""
+    return list(_find_layout_blocks(region, groups, shared, kind, several)), ""
 
 
-def _blocks(
-    region: Region, groups: Sequence[list[Group]], shared: Sequence[dict[int, Role]], kind: Any, several: set[int]
+def _find_layout_blocks(
+    region: Region, groups: Sequence[list[LineGroup]], shared: Sequence[dict[int, Role]], kind: Any, several: set[int]
 ) -> Iterator[TableBlock]:
     """Yield one block for all groups, or one for each where groups have totals or bases of their own."""
     sides = [[own] if any(g.roles for g in own) is False else [[g] for g in own] for own in groups]
-    total = next((n for text in all_titles(region) if (n := records_of_title(text))), None)
-    area = next(filter(None, map(area_of_title, reversed(all_titles(region)))), "")
+    total = next((n for text in region.all_titles if (n := records_of_title(text))), None)
+    area = next(filter(None, map(area_of_title, reversed(region.all_titles))), "")
     for rows, columns in product(*sides):
         roles = [
             {**all_, **{at: role for g in own for at, role in g.roles.items()}}
@@ -145,7 +171,7 @@ def _blocks(
         )
 
 
-def _mark_sums(region: Region, down: list[Line], across: list[Line]) -> None:
+def _find_totals(region: Region, down: list[Line], across: list[Line]) -> None:
     """Lines of one label each that are the sum of the others are totals, whatever they are called."""
     rows, columns = ([line for line in lines if line.role is None] for lines in (down, across))
     numbers = region.numbers([line.at for line in rows], [line.at for line in columns])
@@ -153,7 +179,7 @@ def _mark_sums(region: Region, down: list[Line], across: list[Line]) -> None:
         return
     for lines, values in ((rows, numbers), (columns, numbers.T)):
         if {len(line.path) for line in lines} == {1}:
-            for place in sum_lines(values, range(len(lines))):
+            for place in find_sums(values, range(len(lines))):
                 lines[place].role, lines[place].path = "total", ()
             left = [place for place, line in enumerate(lines) if line.role is None]
             if (run := run_of_sum(values, left)) is not None:
@@ -165,7 +191,7 @@ def _mark_sums(region: Region, down: list[Line], across: list[Line]) -> None:
                 )
 
 
-def _mark_overall(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:
+def _find_overall_lines(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:
     """A line without a group, beside groups, is about everybody, if its numbers are between those of each group."""
     plain = [line for line in lines if line.role is None]
     alone = [line for line in plain if len(line.path) == 1]
@@ -191,7 +217,7 @@ def _mark_overall(region: Region, lines: list[Line], others: list[Line], is_rows
         line.role, line.path = "total", ()
 
 
-def _evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
+def _find_evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
     """Return a function that tells from sums whether groups of lines are parts of one whole, or one whole each."""
 
     def decide(groups: Sequence[Sequence[int]]) -> bool | None:
@@ -207,41 +233,37 @@ def _evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
             if role is None and is_percent and not is_rows:
                 continue  # columns that add up to 100 each say nothing of their groups
             return bool(spread > 0.02 * np.abs(table).max() + 1e-9)
-        tops = None if not groups else _tops_of(region, groups, is_rows)
-        return True if tops and known_variable(tops) else None
+        cells = region.grid.cells
+        tops = [cells[at[0]][0].strip() if is_rows else cells[region.header[0]][at[0]].strip() for at in groups]
+        return True if tops and variable_in_words(tops) else None
 
     return decide
-
-
-def _tops_of(region: Region, groups: Sequence[Sequence[int]], is_rows: bool) -> list[str]:
-    cells = region.grid.cells
-    return [cells[at[0]][0].strip() if is_rows else cells[region.header[0]][at[0]].strip() for at in groups]
 
 
 # Long and wide sheets
 
 
-def _find_long(region: Region, given: TableKind | None) -> tuple[list[TableBlock], str] | None:
+def _find_long_layout(region: Region, given: TableKind | None) -> tuple[list[TableBlock], str] | None:
     """Return the layout of a list of cells: a column for each variable and one of numbers."""
     cells, width = region.grid.cells, region.grid.width
     if len(region.header) != 1 or region.headings or width < 3:
         return None
-    names = [clean_label(text) for text in cells[region.header[0]]]
+    names = [clean_line_label(text) for text in cells[region.header[0]]]
     if not all(names) or not all(cell.strip() for row in region.body for cell in cells[row]):
         return None
     is_number = [all(not np.isnan(region.number(row, column)) for row in region.body) for column in range(width)]
-    if not is_number[-1] or line_role(names[-1], []) == "total":
+    if not is_number[-1] or role_in_words(names[-1], []) == "total":
         return None
     labels = [[cells[row][column].strip() for row in region.body] for column in range(width - 1)]
     n_cells = int(np.prod([len(set(own)) for own in labels]))
     if len(set(zip(*labels, strict=True))) < len(region.body):
         return None
-    is_crossed = n_cells == len(region.body) and statistic(names[-1]) == "count"
+    is_crossed = n_cells == len(region.body) and statistic_in_words(names[-1]) == "count"
     if any(is_number[1:-1]) and not is_crossed:
         return None
     if not any(is_number[1:-1]) and min(len(set(own)) for own in labels) == len(region.body):
         return None
-    areas = [name for name in names[:-1] if is_area(name)]
+    areas = [name for name in names[:-1] if is_area_word(name)]
     if len(areas) > 1 or (areas and width < 4):
         areas = []
     rows = TableLines(tuple(names[:-1]), tuple(region.body), labels=tuple(range(width - 1)))
@@ -251,24 +273,24 @@ def _find_long(region: Region, given: TableKind | None) -> tuple[list[TableBlock
     return [TableBlock(given or "counts", (rows,), (TableLines((), (width - 1,), ((),)),))], areas[0] if areas else ""
 
 
-def _find_wide(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[list[TableBlock], str] | None:
+def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[list[TableBlock], str] | None:
     """Return the layout of a sheet with a row for each area and a column for each cell."""
     if len(region.header) != 1 or n_labels != 1 or region.headings or len(columns) < 4:
         return None
     names = [region.grid.cells[region.header[0]][column].strip() for column in columns]
-    corner = clean_label(region.grid.cells[region.header[0]][0])
-    rows = [row for row in region.body if line_role(region.grid.cells[row][0], []) is None]
+    corner = clean_line_label(region.grid.cells[region.header[0]][0])
+    rows = [row for row in region.body if role_in_words(region.grid.cells[row][0], []) is None]
     numbers = region.numbers(rows, columns)
     if "!!" in names[0]:
-        lines = column_lines(region, n_labels, columns)
-        mark_statistics(lines)
+        lines = region.column_lines(n_labels, columns)
+        mark_statistic_lines(lines)
         kept = [line for line in lines if line.role is None]
         while kept and all(line.path for line in kept) and len({line.path[0] for line in kept}) == 1:
             for line in kept:
                 line.path = line.path[1:]
         for line in kept:
             line.role = None if line.path else "total"
-        mark_parents(lines)
+        mark_parent_lines(lines)
         try:
             groups, roles = split_lines(lines, lambda _: True)
         except Ambiguous as problem:
@@ -277,7 +299,7 @@ def _find_wide(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[l
             return None
         group = groups[0]
     else:
-        found = factor_names(names, numbers)
+        found = factor_wide_names(names, numbers)
         if found is None:
             return None
         paths, depth = found
@@ -287,11 +309,11 @@ def _find_wide(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[l
                 region.header[0],
                 columns[unknown[0]],
                 f"{names[unknown[0]]!r} is neither a cell nor the sum of cells"
-                f"{_nearly(region, rows, columns, paths, unknown[0])}: say what it is, or skip its column",
+                f"{_find_near_sum(region, rows, columns, paths, unknown[0])}: say what it is, or skip its column",
             )
         shown = [(column, path) for column, path in zip(columns, paths, strict=True) if path is not None]
         roles = {column: "total" for column, path in shown if not any(path)}
-        group = Group([None] * depth, [(column, path) for column, path in shown if any(path)])
+        group = LineGroup([None] * depth, [(column, path) for column, path in shown if any(path)])
     name_groups(region, 1, [[], [group]], stem=True)
     at, labels = zip(*sorted(group.lines), strict=True)
     across = TableLines(tuple(map(str, group.names)), at, labels)
@@ -301,7 +323,7 @@ def _find_wide(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[l
     return [TableBlock("counts", (down,), (across,), skipped, roles)], area
 
 
-def _nearly(
+def _find_near_sum(
     region: Region, rows: Sequence[int], columns: Sequence[int], paths: Sequence[tuple[str, ...] | None], place: int
 ) -> str:
     """Return by how much a column misses the sum of all cells, where it is near."""

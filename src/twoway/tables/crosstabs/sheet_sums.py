@@ -1,0 +1,162 @@
+"""Sums: which lines of a table are sums of others, and whether totals and percentages add up as they should."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twoway.arrays import Floats
+from twoway.errors import DataError
+from twoway.tables.crosstabs.cells import rounded_cells_unit
+from twoway.text import shortlist
+
+if TYPE_CHECKING:
+    from twoway.tables.crosstabs.sheet_table import Printed, SheetTable
+
+_MOST_LINES = 2000  # a longer list of areas or cells is not searched for sums
+
+
+def scale_of_sums(sums: Floats, n_terms: int, step: float, *, is_percent: bool) -> tuple[float, float]:
+    """Return what sums of shares should be, 1 or 100, and how far rounding to a step may take each of them off.
+
+    Rounding errors are at most half a step each, and with many terms they seldom add up to that.
+
+    Examples
+    --------
+    >>> scale_of_sums(np.array([99.0, 101.0]), 4, 1.0, is_percent=False)
+    (100.0, 2.000000002)
+    """
+    known = sums[np.isfinite(sums)]
+    scale = 100.0 if is_percent or (known.size and float(np.median(known)) > 10) else 1.0
+    slack = min(0.5 * n_terms, 4 * math.sqrt(n_terms / 12)) * step
+    return scale, min(max(slack, 1e-3 * scale), 0.2 * scale) * (1 + 1e-9)
+
+
+def adds_up(sums: Floats, numbers: Floats) -> bool:
+    """Return whether sums of numbers are all 100, or all 1, but for rounding.
+
+    Examples
+    --------
+    >>> shares, few_people = np.array([[0.2, 0.8], [0.55, 0.45]]), np.array([[0.0, 1.0], [0.0, 2.0]])
+    >>> adds_up(shares.sum(axis=1), shares), adds_up(few_people.sum(axis=1), few_people)
+    (True, False)
+    """
+    known = sums[~np.isnan(sums)]
+    if not known.size:
+        return False
+    scale = 100.0 if float(np.median(known)) > 10 else 1.0
+    n_terms = numbers.size // sums.size
+    if n_terms < 2 or np.abs(known - scale).max() > max(0.5 * n_terms, 1.0):
+        return False
+    decimals = max((len(f"{x:.10g}".partition(".")[2]) for x in numbers.ravel() if not np.isnan(x)), default=0)
+    if scale == 1.0 and decimals == 0:
+        return False  # few people, not shares
+    slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * 10.0**-decimals
+    return bool((np.abs(known - scale) <= max(slack, 1e-3 * scale) * (1 + 1e-9)).all())
+
+
+def find_sums(numbers: Floats, candidates: Sequence[int]) -> list[int]:
+    """Return the candidates (rows of numbers) that are the sum of others: of all, or of those that follow.
+
+    Three numbers at least must agree, so that it is no chance.
+    """
+    left = list(candidates)
+    is_sure = numbers.shape[1] > 2 and len(candidates) <= _MOST_LINES
+    for place in reversed(candidates) if is_sure else ():  # inner sums first
+        others = [one for one in left if one != place]
+        for chosen in (others, [one for one in others if one > place]):
+            is_sum = len(chosen) > 1 and abs(numbers[place] - numbers[chosen].sum(axis=0)).max() < 1e-9
+            if is_sum and numbers[place].any() and place in left:
+                left.remove(place)
+    return [place for place in candidates if place not in left]
+
+
+def run_of_sum(numbers: Floats, candidates: Sequence[int]) -> tuple[int, list[int]] | None:
+    """Return a candidate that is the sum of neighbours before or after it, and these; None where there is none."""
+    if len(candidates) > _MOST_LINES:
+        return None
+    for at, place in enumerate(candidates):
+        for side in (candidates[:at][::-1], candidates[at + 1 :]):
+            sums = np.cumsum(numbers[side], axis=0)
+            for n in (np.flatnonzero((np.abs(sums - numbers[place]) < 1e-9).all(axis=1)) + 1).tolist():
+                # A few small numbers are the sum of some others by chance.
+                is_told = n == len(candidates) - 1 or (numbers.shape[1] > 1 and numbers[place].max() >= 10)
+                if n > 1 and is_told and numbers[place].any():
+                    return place, sorted(side[:n])
+    return None
+
+
+def check_sums(table: SheetTable) -> None:
+    """Raise where percentages are over 100, or do not add up to 100 where they should."""
+    if table.kind == "counts":
+        if table.is_percent:
+            raise DataError(f"{table.grid.name}: table {table.name} has percentages but its kind is 'counts'")
+        return
+    others = tuple(axis for axis in range(table.values.ndim) if axis not in table.given)
+    sums = table.values.sum(axis=others, keepdims=True)
+    scale, tolerance = scale_of_sums(sums, table.values.size // sums.size, table.step, is_percent=table.is_percent)
+    over = np.argwhere(table.values > scale * (1 + 1e-9))
+    if over.size:
+        where = tuple(over[0])
+        raise DataError(
+            f"{table.place(where)}: {table.values[where]:g} is over {scale:g}, and no percentage of {table.name} can "
+            "be; if the row or column is a base or a total, say so in a layout: base_rows, total_rows, …"
+        )
+    for margin in table.margins:
+        totals = margin.values[margin.values > 0]
+        is_share = margin.is_percent or (totals.size and float(totals.max()) <= scale)
+        if margin.role == "total" and margin.axes == table.given and is_share and margin.axes:
+            wrong = np.argwhere((np.abs(margin.values - scale) > 0.03 * scale) & (margin.values > 0))
+            if wrong.size:
+                index = [0] * table.values.ndim
+                for axis, code in zip(margin.axes, wrong[0], strict=True):
+                    index[axis] = int(code)
+                raise DataError(
+                    f"{table.place(tuple(index))}: the total of its percentages in {table.name} is shown as "
+                    f"{float(margin.values[tuple(wrong[0])]):g}, not {scale:g}; if it is the sum of some categories, "
+                    "skip it in a layout: skip_rows, skip_columns"
+                )
+    is_off = np.abs(sums - scale) > tolerance + table.slack.sum(axis=others, keepdims=True)
+    wrong = np.argwhere(is_off & (sums != 0))  # 0 are groups of nobody
+    if wrong.size:
+        where = tuple(wrong[0])
+        of = shortlist([table.categories[axis][where[axis]] for axis in table.given]) or "all cells"
+        raise DataError(
+            f"{table.place(where)}: the percentages of {of} in {table.name} add up to {float(sums[where]):g}, not to "
+            f"{scale:g}, of kind {table.kind!r}; if people could choose several, say several = true in the layout"
+        )
+
+
+def check_sum(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...], printed: Printed) -> None:
+    """Raise where a total is not the sum of its cells; a percentage beside counts is no total of them."""
+    if printed.cell.is_percent != table.is_percent:
+        return
+    chosen = [slice(None)] * table.values.ndim
+    for axis, code in zip(axes, index, strict=True):
+        chosen[axis] = slice(code, code + 1)
+    cells = table.values[tuple(chosen)]
+    total = float(cells.sum())
+    tolerance = (
+        0.5 * rounded_cells_unit(np.append(table.values, printed.cell.value), table.step) * (cells.size + 1)
+        + 1e-6 * total
+        + float(table.slack[tuple(chosen)].sum())
+    )
+    if abs(printed.cell.value - total) > tolerance:
+        of = shortlist([table.categories[axis][code] for axis, code in zip(axes, index, strict=True)]) or "all cells"
+        raise DataError(
+            f"{table.grid.place(printed.row, printed.column)}: {printed.cell.value:g} is taken for the total of {of} "
+            f"in {table.name}, but the cells add up to {total:g}; correct it, or skip its row or column in a layout if "
+            "it counts others, too"
+        )
+
+
+def note_sums_of_hundred(table: SheetTable, notes: list[str]) -> None:
+    """Note counts that look like percentages."""
+    for axis in range(table.values.ndim) if table.kind == "counts" else ():
+        sums = table.values.sum(axis)
+        if sums.size > 1 and (np.abs(sums - 100.0) <= 1).all():
+            notes.append(f"{table.name} adds up to 100 in each line, and was read as counts; if not, give its kind")
+            return
