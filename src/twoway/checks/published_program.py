@@ -11,7 +11,7 @@ import numpy as np
 from twoway.arrays import Bools, Floats, Ints
 from twoway.checks.table_program import ProgramAxis, ProgramTable, TableProgram, choose_program_axes
 from twoway.tables.published.pairs import Codes
-from twoway.tables.published.places import table_blocks
+from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 
@@ -90,7 +90,7 @@ def _published_program_table(
     coarse = replace(
         table, categories=tuple(tuple(range(size)) for size in counts.shape), counts=counts, low=low, high=high
     )
-    blocks = table_blocks(coarse, bool(universe))
+    blocks = TablePlaces.blocks_of(coarse, bool(universe))
     return ProgramTable(np.where(inside, cell_of, -1), *_published_program_shares(coarse, blocks), blocks)
 
 

@@ -120,9 +120,7 @@ def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: in
         return relevant, True
     chosen = [ProgramAxis(index, classes) for index, classes in asked.items()]
     candidates = {axis.variable: axis for axis in relevant if axis.variable not in asked}
-    links = {
-        index: [_program_dependence(tables, axis, other) for other in chosen] for index, axis in candidates.items()
-    }
+    links = {index: [_program_dependence(tables, axis, one) for one in chosen] for index, axis in candidates.items()}
     n_cells = math.prod(axis.n_classes for axis in chosen)
     while candidates:
         # A variable helps by its tables with two others; one with a single table may lead to the next.

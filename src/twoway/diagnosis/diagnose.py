@@ -25,7 +25,7 @@ from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
 from twoway.solvers.rank import choose_rank_from, table_spectrum
-from twoway.tables.counting import n_set_cells
+from twoway.tables.counting import count_cells
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -179,7 +179,7 @@ def _diagnose_three_way(pmf: JointPMF, records: RecordSource, seed: int) -> FitQ
     order = np.random.default_rng(seed).permutation(len(schema))
     sizes = [schema.sizes[index] for index in order]
     few = [count for count in range(len(schema) + 1) if math.comb(count, 3) <= _MAX_TRIPLES]
-    n_counted = max(count for count in few if n_set_cells(sizes[:count], 3) <= _MAX_TRIPLE_CELLS)
+    n_counted = max(count for count in few if count_cells(sizes[:count], 3) <= _MAX_TRIPLE_CELLS)
     variables = np.sort(order[:n_counted]).tolist()
     if len(variables) < 3:
         return FitQuality(())

@@ -198,9 +198,8 @@ def _source_contradictions(sources: Sequence[_Source], schema: Schema) -> list[s
     shared = {key: several for key, several in samples.items() if len(several) > 1}
     if not shared:
         return []
-    corrected = holm_corrected(
-        [homogeneity_p_value(np.array([counts for _, counts in several])) for several in shared.values()]
-    )
+    p_values = [homogeneity_p_value(np.array([counts for _, counts in several])) for several in shared.values()]
+    corrected = holm_corrected(p_values)
     off = {key: p for key, p in zip(shared, corrected, strict=True) if p < _SURE}
     if not off:
         return []

@@ -41,7 +41,7 @@ from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import softened_start
 from twoway.solvers.visible_trees import VisibleMixture
-from twoway.tables.counting import count_singles, n_set_cells
+from twoway.tables.counting import count_cells, count_singles
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.
 _SOFTENING = 1e-3
@@ -177,7 +177,7 @@ def counts_of_records(evidence: Evidence, old: Counts | None = None) -> tuple[Co
     schema = evidence.schema
     records = evidence.sets.records
     is_weighted = records.weight_totals.is_weighted or (old is not None and old.people.size > 0)
-    if left_out := counts_left_out(n_set_cells(schema.sizes, 2), math.comb(len(schema), 2), is_weighted=is_weighted):
+    if left_out := counts_left_out(count_cells(schema.sizes, 2), math.comb(len(schema), 2), is_weighted=is_weighted):
         return None, left_out
     singles = count_singles(records, evidence.threads) if is_weighted else evidence.sets.totals[None]
     new = Counts.of_tables(evidence.tables(2), singles)

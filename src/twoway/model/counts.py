@@ -216,7 +216,7 @@ class Counts:
         fields = _FIELDS if self.people.size else _FIELDS[:3]
         arrays = {f"count_{name}": getattr(self, name) for name in fields}
         if self.published is not None:
-            from twoway.tables.published.files import packed_tables
+            from twoway.tables.published.packing import packed_tables
 
             header, numbers = packed_tables(self.published)
             arrays[_PUBLISHED] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
@@ -231,7 +231,7 @@ class Counts:
         weighted = [arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:]]
         published = None
         if _PUBLISHED in arrays:
-            from twoway.tables.published.files import unpacked_tables
+            from twoway.tables.published.packing import unpacked_tables
             from twoway.tables.published.tables import PublishedTables
 
             header = json.loads(arrays[_PUBLISHED].tobytes())

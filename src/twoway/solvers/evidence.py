@@ -25,8 +25,8 @@ from twoway.model.trees import Trees
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 from twoway.solvers.pair_matrix import PairMatrix
-from twoway.tables.counting import n_set_cells
-from twoway.tables.dependence import corrected_information, strongest_tables, strongest_tree
+from twoway.tables.counting import count_cells
+from twoway.tables.dependence import most_dependent_tables, most_dependent_tree, table_dependence
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
@@ -281,7 +281,7 @@ class Evidence:
         schema, order = self.schema, self.given_order
         n_pairs = math.comb(len(schema), 2)
         random = np.random.default_rng(seed)
-        is_small = n_pairs <= n_tables and n_set_cells(schema.sizes, 2) <= n_cells
+        is_small = n_pairs <= n_tables and count_cells(schema.sizes, 2) <= n_cells
         if self.records is None or order in self._tables or is_small:
             tables = self.tables(order)
             return tables.sample(n_tables, n_cells, random), len(tables)
@@ -290,7 +290,7 @@ class Evidence:
             sizes = [schema.sizes[other] for other in (*variables, variable)]
             if math.comb(len(sizes), 2) > n_tables:
                 break
-            if n_set_cells(sizes, 2) <= n_cells:
+            if count_cells(sizes, 2) <= n_cells:
                 variables.append(variable)
         variables.sort()
         tables = Tables.count(self.records.sample(_MOST_COMPARED, seed=seed).narrowed(variables), threads=self.threads)
@@ -341,11 +341,11 @@ class Evidence:
     @cached_property
     def is_in_tree(self) -> Bools:
         """Which two-way tables make the tree of largest mutual information."""
-        return strongest_tree(self.tables(2), self._information)
+        return most_dependent_tree(self.tables(2), self._information)
 
     @cached_property
     def _information(self) -> Floats:
-        return corrected_information(self.tables(2))
+        return table_dependence(self.tables(2))
 
     def tree_sets(self, edges: Iterable[tuple[int, int]] | None = None) -> CellSets:
         """Return what a tree is fitted to: records and their two-way tables, or tables alone.
@@ -361,7 +361,7 @@ class Evidence:
             if chosen is not None:
                 is_tree = np.array([frozenset(pair) in chosen for pair in tables.sets.tolist()])
             times = np.where(is_tree, _IN_STRONG_TABLES, 0.0) + _IN_ALL_TABLES / (len(self.schema) - 1)
-            is_strong = strongest_tables(tables, self._information, is_tree, _MOST_BESIDES)
+            is_strong = most_dependent_tables(tables, self._information, is_tree, _MOST_BESIDES)
             self._tree_sets[chosen] = self.sets.with_tables(tables, times * is_strong)
         return self._tree_sets[chosen]
 

@@ -27,7 +27,7 @@ from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start, softened_start
-from twoway.tables.flat_counts import layout_entries
+from twoway.tables.flat_counts import flat_entries
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 
@@ -135,7 +135,7 @@ def reference_tables(tables: Tables, single: JointPMF, power: float) -> Tables:
             if key not in entries and (order == 3 or not tables.together[key]):
                 others = tuple(place for place in range(len(part)) if place not in some)
                 entries[key] = joint.sum(axis=others) * weight
-    return Tables(tables.schema, *layout_entries(order, ((key, own, weight) for key, own in entries.items())))
+    return Tables(tables.schema, *flat_entries(order, ((key, own, weight) for key, own in entries.items())))
 
 
 def reference_joint(

@@ -29,7 +29,7 @@ from twoway.solvers.problem import Smoothing
 from twoway.solvers.starts import random_start
 from twoway.solvers.tree_starts import neighbours_in_tree, seen_from_root
 from twoway.solvers.visible_trees import VisibleMixture, VisibleTree, column_shape, tree_counts, tree_memberships
-from twoway.tables.dependence import spanning_tree
+from twoway.tables.dependence import dependence_spanning_tree
 
 PairCounts: TypeAlias = NDArray[np.float32]
 """Counts of all pairs of cells: half the memory, and twice the speed, where digits are to spare."""
@@ -256,7 +256,7 @@ def rooted_tree(strengths: Floats) -> tuple[Ints, Ints]:
     """
     n = len(strengths)
     pairs = np.column_stack(np.triu_indices(n, 1))
-    edges = pairs[spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))]
+    edges = pairs[dependence_spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))]
     neighbours = neighbours_in_tree(n, edges.tolist())
     root = max(range(n), key=lambda vertex: len(neighbours[vertex]))
     vertices, parents = seen_from_root(root, neighbours)

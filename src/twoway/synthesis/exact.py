@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -23,12 +24,7 @@ _MOST_NODES = 2000
 
 
 def settle_exact_margins(
-    schema: Schema,
-    targets: Sequence[Target],
-    cells: TargetCells,
-    weights: Floats,
-    counts: Ints,
-    rng: np.random.Generator,
+    schema: Schema, targets: Sequence[Target], cells: TargetCells, weights: Floats, counts: Ints, rng: Generator
 ) -> Ints:
     """Return numbers of persons near the given ones for which all exact targets hold; the total does not change.
 
@@ -62,7 +58,7 @@ def settle_exact_margins(
     )
 
 
-def _exact_candidates(people: Floats, weight: Floats, rng: np.random.Generator) -> list[Ints]:
+def _exact_candidates(people: Floats, weight: Floats, rng: Generator) -> list[Ints]:
     """Return the kinds of persons among which to seek: the heaviest and some at random, then all."""
     n_kinds = len(people)
     if n_kinds <= _FIRST_KINDS:
@@ -106,7 +102,7 @@ def _fewest_exact_changes(
     return np.asarray(added - removed)
 
 
-def _apply_exact_changes(changes: Ints, kind_of: Ints, weights: Floats, counts: Ints, rng: np.random.Generator) -> Ints:
+def _apply_exact_changes(changes: Ints, kind_of: Ints, weights: Floats, counts: Ints, rng: Generator) -> Ints:
     """Return numbers of persons after so many of each kind were added or removed, drawn from those of the kind."""
     changed = counts.copy()
     order = np.argsort(kind_of, kind="stable")

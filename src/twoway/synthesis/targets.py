@@ -14,8 +14,7 @@ from twoway.arrays import Floats, Ints
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
-from twoway.tables.published.pairs import complete_counts
-from twoway.tables.published.places import TablePlaces
+from twoway.tables.published.places import TablePlaces, placed_counts
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -251,7 +250,7 @@ def published_targets(published: PublishedTables, n: int, exact: Iterable[Names]
 
 
 def _target_table(published: PublishedTables, table: PublishedTable) -> TargetTable:
-    positions, counts = published.schema.indices(table.variables), complete_counts(published, table)
+    positions, counts = published.schema.indices(table.variables), placed_counts(published, table)
     order = np.argsort(positions)
     return TargetTable(tuple(positions[axis] for axis in order), counts.transpose(order), table.weight)
 

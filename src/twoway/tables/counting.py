@@ -49,7 +49,7 @@ def count_sets(source: RecordSource, order: int, threads: int | None = None) -> 
     """
     schema = source.schema
     sets = sets_to_count(schema, order)
-    n_entries = n_set_cells(schema.sizes, order)
+    n_entries = count_cells(schema.sizes, order)
     if not n_entries or not source.n_records:
         return CountedSets(sets, np.zeros(n_entries), None, None)
     from twoway.kernels import counting
@@ -85,18 +85,18 @@ def count_singles(source: RecordSource, threads: int | None = None) -> Floats:
 
 def _count_block_singles(block: Block, *, schema: Schema) -> Floats:
     begin, end, n_shown = int(block.pointers[0]), int(block.pointers[-1]), np.diff(block.pointers)
-    numbers = (_block_weights(block), block.n_people, _block_squares(block))
+    numbers = (_weights_to_count(block), block.n_people, _squares_to_count(block))
     cells = block.cells[begin:end]
     return np.array([np.bincount(cells, np.repeat(each, n_shown), schema.n_categories) for each in numbers])
 
 
-def _block_weights(block: Block) -> Floats:
+def _weights_to_count(block: Block) -> Floats:
     return block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
 
 
-def _block_squares(block: Block) -> Floats:
+def _squares_to_count(block: Block) -> Floats:
     """Return the sum of people's squared weights of each record."""
-    weights = _block_weights(block)
+    weights = _weights_to_count(block)
     return squared_weights(weights, block.people) if block.people.size else weights
 
 
@@ -107,7 +107,7 @@ def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:
     """
     if order not in (2, 3):
         raise DataError(f"order must be 2 (pairs) or 3 (triples); got {order!r}")
-    n_entries = n_set_cells(schema.sizes, order)
+    n_entries = count_cells(schema.sizes, order)
     if n_entries * 8 > MAX_BYTES:
         raise DataError(
             f"all {('pairs', 'triples')[order - 2]} of these {len(schema)} variables with {schema.n_categories} "
@@ -129,12 +129,12 @@ def counting_step(total: float) -> float:
     return float(2.0 ** (math.frexp(total * 1.2345)[1] - 61))
 
 
-def n_set_cells(sizes: Sequence[int], order: int) -> int:
+def count_cells(sizes: Sequence[int], order: int) -> int:
     """Return the number of cells of all pairs (or triples) of variables of these sizes.
 
     Examples
     --------
-    >>> n_set_cells([2, 3, 4], 2), n_set_cells([2, 3, 4], 3)
+    >>> count_cells([2, 3, 4], 2), count_cells([2, 3, 4], 3)
     (26, 24)
     """
     # Newton's identities: sums of products from sums of powers, in Python's unbounded integers.
@@ -148,7 +148,7 @@ def _count_block(
     """Return what a block adds: records of weight one, or weighted ones in whole steps; and squared weights."""
     from twoway.kernels import counting
 
-    n_cells = n_set_cells(schema.sizes, order)
+    n_cells = count_cells(schema.sizes, order)
     if block.weights.size:
         numbers = {"weighted": np.rint(block.weights / step).astype(np.int64)}
     else:
@@ -156,7 +156,7 @@ def _count_block(
         numbers = {"plain": np.ones(1, dtype=np.uint32)}
     counts: dict[str, NDArray[Any]] = {}
     if square_step is not None:
-        squares = np.rint(_block_squares(block) / square_step).astype(np.int64)
+        squares = np.rint(_squares_to_count(block) / square_step).astype(np.int64)
         counts["squares"] = _count_squares(block, squares, schema, order)
         if n_cells <= _MOST_BASES:
             numbers |= {"heads": np.rint(block.n_people).astype(np.int64), "square": squares}

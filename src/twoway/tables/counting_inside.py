@@ -24,7 +24,7 @@ from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTot
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
 from twoway.tables.counting import CountedSets, counting_step, sets_to_count
-from twoway.tables.flat_counts import layout_ranks, layout_starts
+from twoway.tables.flat_counts import flat_ranks, flat_starts
 from twoway.tables.tables import Tables
 from twoway.text import counted
 
@@ -51,7 +51,7 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
                 weights["s"] = _weight_steps_inside(_squares_inside(rows), 1.0 / square_step)
                 weights["n"] = _people_inside(rows)
             rows = rows.mutate(**weights).drop(*table.reader.number_columns)
-        starts = layout_starts(schema, sets)
+        starts = flat_starts(schema, sets)
         counts = {name: np.zeros(int(starts[-1]), dtype=np.int64) for name in ("w", "n", "s")}
         sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(table.names)}
         sums = _add_up_inside if has_numbers else lambda rows: {"w": rows.count()}
@@ -211,6 +211,6 @@ def _add_groups_inside(
     cells = np.zeros(len(full), dtype=np.int64)
     for place in range(order):
         cells = cells * np.array(schema.sizes)[variables[:, place]] + shown[:, place]
-    tables = np.searchsorted(layout_ranks(schema, sets), layout_ranks(schema, variables))
+    tables = np.searchsorted(flat_ranks(schema, sets), flat_ranks(schema, variables))
     for name in counts.keys() & set(wide.column_names):
-        np.add.at(counts[name], layout_starts(schema, sets)[tables] + cells, wide.column(name).to_numpy()[full])
+        np.add.at(counts[name], flat_starts(schema, sets)[tables] + cells, wide.column(name).to_numpy()[full])

@@ -8,7 +8,7 @@ from twoway.arrays import Bools, Floats, Ints, times_log
 from twoway.tables.tables import Tables
 
 
-def corrected_information(tables: Tables) -> Floats:
+def table_dependence(tables: Tables) -> Floats:
     """Return the mutual information of each two-way table in nats, less what chance would make of independence."""
     if len(tables) == 0:
         return np.zeros(0)
@@ -30,7 +30,7 @@ def corrected_information(tables: Tables) -> Floats:
     return np.asarray(information - chance)
 
 
-def strongest_tree(tables: Tables, information: Floats) -> Bools:
+def most_dependent_tree(tables: Tables, information: Floats) -> Bools:
     """Return which two-way tables make the tree of largest mutual information (Chow and Liu, 1968)."""
     n = len(tables.schema)
     # By name, and but for rounding: where several trees are equal, the order of columns must not decide.
@@ -39,11 +39,11 @@ def strongest_tree(tables: Tables, information: Floats) -> Bools:
     ends = np.sort(place[tables.sets], axis=1)
     order = np.lexsort(ends.T[::-1])
     is_kept = np.empty(len(tables), dtype=bool)
-    is_kept[order] = spanning_tree(n, ends[order], np.round(information[order], 12))
+    is_kept[order] = dependence_spanning_tree(n, ends[order], np.round(information[order], 12))
     return is_kept
 
 
-def spanning_tree(n_vertices: int, pairs: Ints, strengths: Floats) -> Bools:
+def dependence_spanning_tree(n_vertices: int, pairs: Ints, strengths: Floats) -> Bools:
     """Return which pairs of vertices (n_pairs, 2), the smaller first, make the tree of largest total strength."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import minimum_spanning_tree
@@ -56,7 +56,7 @@ def spanning_tree(n_vertices: int, pairs: Ints, strengths: Floats) -> Bools:
     return np.isin(pairs[:, 0] * n_vertices + pairs[:, 1], kept)
 
 
-def strongest_tables(tables: Tables, information: Floats, is_tree: Bools, n_cells: int) -> Bools:
+def most_dependent_tables(tables: Tables, information: Floats, is_tree: Bools, n_cells: int) -> Bools:
     """Return which two-way tables have most mutual information: those of a tree, and more up to so many cells."""
     order = np.lexsort([-information, ~is_tree])
     is_kept = is_tree.copy()

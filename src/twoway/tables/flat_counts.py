@@ -21,47 +21,47 @@ NOMINAL_TOTAL = 1000.0
 """The number of records of a table where no table gives its own."""
 
 
-def layout_starts(schema: Schema, sets: NDArray[Any]) -> Ints:
+def flat_starts(schema: Schema, sets: NDArray[Any]) -> Ints:
     """Return where the counts of each set of variables start, and the end of the last; shape (n_sets + 1,).
 
     Examples
     --------
     >>> from twoway.schema import Variable
     >>> schema = Schema((Variable("a", (0, 1)), Variable("b", (0, 1, 2)), Variable("c", (0, 1))))
-    >>> layout_starts(schema, np.array([[0, 1], [0, 2], [1, 2]]))
+    >>> flat_starts(schema, np.array([[0, 1], [0, 2], [1, 2]]))
     array([ 0,  6, 10, 16])
     """
     lengths = np.array(schema.sizes, dtype=np.int64)[sets].prod(axis=1)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-def layout_totals(flat: Floats, starts: Ints) -> Floats:
+def flat_totals(flat: Floats, starts: Ints) -> Floats:
     """Return the sum of each table's counts, shape (n_tables,)."""
     return np.asarray(np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0))
 
 
-def are_shares(flat: Floats, starts: Ints) -> Bools:
+def are_flat_shares(flat: Floats, starts: Ints) -> Bools:
     """Return which tables have shares or percentages, not counts: numbers with fractions that add up to 1 or 100.
 
     Examples
     --------
-    >>> are_shares(np.array([0.25, 0.75, 12.5, 87.5, 1.0, 0.0, 40.0, 60.0]), np.array([0, 2, 4, 6, 8]))
+    >>> are_flat_shares(np.array([0.25, 0.75, 12.5, 87.5, 1.0, 0.0, 40.0, 60.0]), np.array([0, 2, 4, 6, 8]))
     array([ True,  True, False, False])
     """
     totals, has_fractions = (
-        layout_totals(flat, starts),
-        layout_totals((flat != np.rint(flat)).astype(np.float64), starts) > 0,
+        flat_totals(flat, starts),
+        flat_totals((flat != np.rint(flat)).astype(np.float64), starts) > 0,
     )
     # Rounded ones may miss it by a little.
     return np.asarray(has_fractions & (np.abs(totals - np.where(totals < 50.0, 1.0, 100.0)) <= 0.01 * totals))
 
 
-def layout_ranks(schema: Schema, sets: NDArray[Any]) -> Ints:
+def flat_ranks(schema: Schema, sets: NDArray[Any]) -> Ints:
     """Return one number for each set; the numbers sort as the sets do."""
     return np.asarray(sets.astype(np.int64) @ (len(schema) ** np.arange(sets.shape[1])[::-1]))
 
 
-def layout_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
+def flat_entries(order: int, entries: Iterable[Entry]) -> tuple[NDArray[np.int32], Floats, Floats]:
     """Return sets, counts and weights of entries in any order, as `Tables` has them; the same set twice is added."""
     merged: dict[tuple[int, ...], tuple[Floats, float]] = {}
     for positions, counts, weight in entries:

@@ -22,10 +22,10 @@ from twoway.tables.flat_counts import (
     NO_TOTAL,
     NOMINAL_TOTAL,
     Entry,
-    are_shares,
-    layout_ranks,
-    layout_starts,
-    layout_totals,
+    are_flat_shares,
+    flat_ranks,
+    flat_starts,
+    flat_totals,
 )
 from twoway.tables.pair_graph import PairGraph
 from twoway.text import counted, crossed, shortlist
@@ -60,10 +60,10 @@ class TableLayout:
 
     def __post_init__(self) -> None:
         sets, flat = self._check_sets(), np.asarray(self.flat, dtype=np.float64)
-        starts = layout_starts(self.schema, sets)
+        starts = flat_starts(self.schema, sets)
         vars(self).update(sets=sets, flat=flat, starts=starts, notes=tuple(dict.fromkeys(self.notes)))
         self._check_counts()
-        totals = layout_totals(flat, starts)
+        totals = flat_totals(flat, starts)
         weights = self._assumed_weights(totals) if self.weights is None else np.array(self.weights, dtype=np.float64)
         noise = np.zeros(len(sets)) if self.noise is None else np.array(self.noise, dtype=np.float64)
         for name, numbers in (("weights", weights), ("noise", noise)):
@@ -84,7 +84,7 @@ class TableLayout:
             is_kept = np.repeat(kept, np.diff(starts))
             flat, bases = flat[is_kept], None if bases is None else bases[:, is_kept]
             sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
-            starts = layout_starts(self.schema, sets)
+            starts = flat_starts(self.schema, sets)
         elif flat.flags.writeable:
             flat = flat.copy()
         arrays = {"sets": sets, "flat": flat, "starts": starts, "totals": totals, "weights": weights, "noise": noise}
@@ -94,7 +94,7 @@ class TableLayout:
 
     def _assumed_weights(self, totals: Floats) -> Floats:
         """Return each table's own total, or a usual one with a note where it has shares."""
-        shares = are_shares(self.flat, self.starts)
+        shares = are_flat_shares(self.flat, self.starts)
         if not shares.any():
             return totals
         # Beside shares, a table of whole numbers that adds up to the same is one, too.
@@ -118,7 +118,7 @@ class TableLayout:
             raise DataError(f"sets must be positions of variables, from 0 to {most}; got {sets.min()} to {sets.max()}")
         # Only now: a number too large for the type would become another position.
         sets = sets.astype(np.int32)
-        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(layout_ranks(self.schema, sets)) <= 0).any():
+        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(flat_ranks(self.schema, sets)) <= 0).any():
             raise DataError("sets must ascend within a row, and rows must be in lexicographic order without duplicates")
         sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
         if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
@@ -132,8 +132,8 @@ class TableLayout:
             is_whole and 0 <= sets.min() <= sets.max() < len(self.schema) and (np.diff(sets) > 0).all()
         ):
             raise DataError("empty must be positions of variables that ascend within a row")
-        ranks, first = np.unique(layout_ranks(self.schema, sets), return_index=True)
-        return sets[first[~np.isin(ranks, layout_ranks(self.schema, others))]].astype(np.int32)
+        ranks, first = np.unique(flat_ranks(self.schema, sets), return_index=True)
+        return sets[first[~np.isin(ranks, flat_ranks(self.schema, others))]].astype(np.int32)
 
     def _check_counts(self) -> None:
         """Raise where there are not as many counts as cells, or one of them is not a valid count."""
@@ -174,7 +174,7 @@ class TableLayout:
     @property
     def n_records(self) -> Floats:
         """The number of records behind each table, shape (n_tables,); an effective one where no other is known."""
-        return self.weights if self.bases is None else layout_totals(self.bases[0], self.starts)
+        return self.weights if self.bases is None else flat_totals(self.bases[0], self.starts)
 
     def __len__(self) -> int:
         return len(self.sets)

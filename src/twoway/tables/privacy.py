@@ -22,7 +22,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.notebook import Shown
 from twoway.schema import Schema
-from twoway.tables.flat_counts import layout_ranks, layout_starts
+from twoway.tables.flat_counts import flat_ranks, flat_starts
 from twoway.text import counted, shortlist
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class TotalPrivacy(Shown):
 
     Examples
     --------
-    >>> twice = TotalPrivacy.of([plan_release(1.0, 1e-6, 10, 1.0)] * 2)
+    >>> twice = TotalPrivacy.of([plan_private_release(1.0, 1e-6, 10, 1.0)] * 2)
     >>> print(twice)
     2 releases together: ε = 1.455, δ = 1e-06 (ρ = 0.05603)
     >>> round(twice.epsilon_at(1e-9), 3)
@@ -91,12 +91,12 @@ class TotalPrivacy(Shown):
         """Return what releases promise together."""
         rho = sum(release.rho for release in releases)
         delta = max((release.delta for release in releases), default=0.0)
-        return cls(len(releases), rho, epsilon_of(rho, delta), delta)
+        return cls(len(releases), rho, privacy_epsilon(rho, delta), delta)
 
     def epsilon_at(self, delta: float) -> float:
         """Return the ε for another δ."""
-        _check_delta(delta)
-        return epsilon_of(self.rho, delta)
+        _check_privacy_delta(delta)
+        return privacy_epsilon(self.rho, delta)
 
     def __str__(self) -> str:
         several = "1 release" if self.n_releases == 1 else f"{self.n_releases} releases together"
@@ -119,15 +119,15 @@ def release_tables(
         )
     # All tables that were counted, those without a record with zeros.
     sets = np.vstack([tables.sets, tables.empty])
-    order = np.argsort(layout_ranks(tables.schema, sets))
-    starts = layout_starts(tables.schema, sets[order])
+    order = np.argsort(flat_ranks(tables.schema, sets))
+    starts = flat_starts(tables.schema, sets[order])
     flat = np.zeros(int(starts[-1]))
     flat[np.repeat(order < len(tables), np.diff(starts))] = tables.flat
     # A table that a release left without a count has the noise of the release all the same.
     before = np.full(len(tables.empty), sum(release.sigma**2 for release in tables.releases))
     noise = np.concatenate([tables.noise, before])[order]
 
-    release = plan_release(epsilon, delta, len(sets), _largest_noisy_weight(tables.heaviest, max_weight))
+    release = plan_private_release(epsilon, delta, len(sets), _largest_noisy_weight(tables.heaviest, max_weight))
     noisy = add_noise(flat, release, seed)
     parts = [nonnegative_noisy(noisy[a:b]) for a, b in pairwise(starts.tolist())]
     schema, flat = Schema(tuple(variable.declared() for variable in tables.schema)), np.concatenate([flat[:0], *parts])
@@ -149,18 +149,18 @@ def _largest_noisy_weight(heaviest: float | None, declared: float | None) -> flo
     return allowed
 
 
-def plan_release(epsilon: float, delta: float, n_tables: int, max_weight: float) -> Release:
+def plan_private_release(epsilon: float, delta: float, n_tables: int, max_weight: float) -> Release:
     """Return the release of some tables, in each of which a record of at most ``max_weight`` is counted once."""
     for name, value in (("epsilon", epsilon), ("max_weight", max_weight)):
         if not (isinstance(value, int | float) and 0 < value < math.inf):
             raise DataError(f"{name} must be a number above 0, not {value!r}")
-    _check_delta(delta)
+    _check_privacy_delta(delta)
     sensitivity = max_weight * math.sqrt(n_tables)
     sigma = sensitivity * noise_scale(float(epsilon), float(delta))
     return Release(float(epsilon), float(delta), sigma, sensitivity, n_tables, float(max_weight))
 
 
-def _check_delta(delta: float) -> None:
+def _check_privacy_delta(delta: float) -> None:
     if not (isinstance(delta, int | float) and 0 < delta < 1):
         raise DataError(f"delta must be a number between 0 and 1, such as 1e-6, not {delta!r}")
 
@@ -207,7 +207,7 @@ def effective_noisy_records(counts: Floats, sigma: float, max_weight: float = 1.
 # The Gaussian mechanism
 
 
-def epsilon_of(rho: float, delta: float) -> float:
+def privacy_epsilon(rho: float, delta: float) -> float:
     """Return the least ε for which Gaussian noise of this ρ gives (ε, δ)-differential privacy.
 
     Gaussian releases together are one Gaussian release, of the sum of their ρ, so that this is exact.

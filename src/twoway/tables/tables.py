@@ -18,7 +18,7 @@ from twoway.data.weights import effective_weights
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known
 from twoway.schema import Label, Schema
 from twoway.storage import container
-from twoway.tables.flat_counts import NO_TOTAL, layout_entries, layout_ranks, layout_starts, layout_totals
+from twoway.tables.flat_counts import NO_TOTAL, flat_entries, flat_ranks, flat_starts, flat_totals
 from twoway.tables.layout import TableLayout
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 
@@ -117,7 +117,7 @@ class Tables(TableLayout):
         sets, flat, squares, bases = counted
         weights: Any = None
         if squares is not None:
-            weights = effective_weights(layout_totals(flat, layout_starts(schema, sets)), squares)
+            weights = effective_weights(flat_totals(flat, flat_starts(schema, sets)), squares)
         return cls(schema, sets, flat, weights, heaviest=heaviest, bases=bases, number_columns=columns)
 
     @classmethod
@@ -188,7 +188,7 @@ class Tables(TableLayout):
         from twoway.tables.crosstabs.crosstabs import read_crosstabs
 
         schema, entries, notes = read_crosstabs(tables, kind, schema, totals, weights, standard_errors, margins)
-        return cls(schema, *layout_entries(2, entries), tuple(notes))
+        return cls(schema, *flat_entries(2, entries), tuple(notes))
 
     # Combining
 
@@ -233,17 +233,17 @@ class Tables(TableLayout):
 
         def added(flats: Sequence[Floats]) -> tuple[NDArray[np.int32], Floats, Floats]:
             entries = (part.entries_in(schema, own) for part, own in zip(parents, flats, strict=True))
-            return layout_entries(first.order, chain.from_iterable(entries))
+            return flat_entries(first.order, chain.from_iterable(entries))
 
         sets, flat, weights = added([parent.flat for parent in parents])
         of_parents = cls._bases_of(parents)
         bases = None if of_parents is None else np.stack([added(row)[1] for row in zip(*of_parents, strict=True)])
-        ranks, noise, empty = layout_ranks(schema, sets), np.zeros(len(sets)), []
+        ranks, noise, empty = flat_ranks(schema, sets), np.zeros(len(sets)), []
         for parent in parents:
             place_of = np.array([schema.index(name) if name in schema else -1 for name in parent.schema.names])
             counted, uncounted = (np.sort(place_of[some], axis=1) for some in (parent.sets, parent.empty))
             known = (counted >= 0).all(axis=1)
-            np.add.at(noise, np.searchsorted(ranks, layout_ranks(schema, counted[known])), parent.noise[known])
+            np.add.at(noise, np.searchsorted(ranks, flat_ranks(schema, counted[known])), parent.noise[known])
             empty.append(uncounted[(uncounted >= 0).all(axis=1)])
         more = {"noise": noise, "empty": np.vstack(empty), "bases": bases, **cls._known_of(parents)}
         return cls(schema, sets, flat, weights, first.notes, first.releases, **more)

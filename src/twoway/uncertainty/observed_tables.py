@@ -18,7 +18,7 @@ from twoway.model.events import Event
 from twoway.model.intervals import Intervals, Scale
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
-from twoway.tables.counting import n_set_cells
+from twoway.tables.counting import count_cells
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed
@@ -80,7 +80,7 @@ class ObservedTables:
         if not is_all and len(tables.flat) > _MAX_CELLS:
             tables = tables.select([pair.variables for pair in doubtful])
         triples = None
-        if records is not None and 0 < n_set_cells(pmf.schema.sizes, 3) <= _MAX_CELLS:
+        if records is not None and 0 < count_cells(pmf.schema.sizes, 3) <= _MAX_CELLS:
             triples = Tables.count(records, 3)
         return cls(tables, _residuals(doubtful, tables), is_all, triples)
 

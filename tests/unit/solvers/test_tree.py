@@ -15,7 +15,7 @@ from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop, Watch
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.tree_starts import TreeShape
-from twoway.tables.dependence import corrected_information
+from twoway.tables.dependence import table_dependence
 
 # A chain of five hidden variables, each of which keeps its state mostly and shows it in two variables.
 N_HIDDEN = 5
@@ -50,7 +50,7 @@ def fitted(records):
 
 def test_information_of_tables(records):
     tables = tw.count(records)
-    information = corrected_information(tables)
+    information = table_dependence(tables)
     for index, (one, other) in enumerate(tables.names):
         counts = pd.crosstab(records[one], records[other]).to_numpy()
         shares = counts / counts.sum()

@@ -360,7 +360,7 @@ def test_releases_compose(tmp_path):
 
 @given(st.floats(1e-6, 100), st.floats(1e-12, 0.1))
 def test_the_total_is_the_least_epsilon(rho, delta):
-    epsilon = privacy.epsilon_of(rho, delta)
+    epsilon = privacy.privacy_epsilon(rho, delta)
     scale = 1 / math.sqrt(2 * rho)
     assert privacy.privacy_leak(epsilon, scale) <= delta * (1 + 1e-6)
     assert epsilon == 0 or privacy.privacy_leak(epsilon * 0.999, scale) > delta

@@ -357,7 +357,7 @@ def test_counts_beyond_memory_are_refused_before_anything_is_counted(monkeypatch
     with pytest.raises(DataError, match="37 cells"):
         make_tables()
     sizes = [2, 3, 5, 1, 4]
-    assert counting.n_set_cells(sizes, 3) == sum(
+    assert counting.count_cells(sizes, 3) == sum(
         sizes[i] * sizes[j] * sizes[k] for i in range(5) for j in range(i) for k in range(j)
     )
 

@@ -19,7 +19,7 @@ from twoway.schema import Label, Schema
 from twoway.tables.crosstabs.cells import empty_cells_notes, parse_cell, rounded_cells_unit
 from twoway.tables.crosstabs.sheet_sums import scale_of_sums
 from twoway.tables.crosstabs.sheets import Key, Sheet, SheetMargin, find_sheet_schema, read_sheets, sheet_label_codes
-from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares
+from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_flat_shares
 from twoway.text import shortlist
 
 TableKind: TypeAlias = Literal["counts", "joint", "row", "column"]
@@ -151,7 +151,7 @@ class CrosstabDraft:
         if total == 0:
             notes.append(f"{name} has no counts; left out")
             return None
-        has_total = not are_shares(values.ravel(), np.array([0, values.size]))[0]
+        has_total = not are_flat_shares(values.ravel(), np.array([0, values.size]))[0]
         return cls(name, positions, values, False, 0.0, total if has_total else None, unweighted, joint=values / total)
 
     @staticmethod

@@ -83,7 +83,7 @@ class Grid:
 _ERRORS = re.compile(r"_(se|moe)(?=\.)", re.IGNORECASE)
 
 
-def find_error_grid(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]:
+def error_grid_file(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]:
     """Return the file with the errors of another, and whether these are margins of error.
 
     ``path`` is that file itself, or a folder with one of the same name, or ending in _se or _moe.

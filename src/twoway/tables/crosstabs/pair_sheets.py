@@ -38,9 +38,8 @@ class PairSheets(NamedTuple):
                     key = table.variables[axes[0]], table.variables[axes[1]]
                     labels = table.categories[axes[0]], table.categories[axes[1]]
                     kind: TableKind = "joint" if table.kind == "joint" else "counts"
-                    pairs._add(
-                        key, Sheet(key, *labels, sums, table.step, table.is_percent and kind == "joint", ()), kind
-                    )
+                    is_percent = table.is_percent and kind == "joint"
+                    pairs._add(key, Sheet(key, *labels, sums, table.step, is_percent, ()), kind)
         return pairs
 
     def _add(self, key: Key, sheet: Sheet, kind: TableKind) -> None:

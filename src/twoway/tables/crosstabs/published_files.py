@@ -141,11 +141,9 @@ def _read_published_areas(
     for name, own in (areas or {"": []}).items():
         check_sheet_labels(own)
         check_sheet_zeros(own)
-        own_notes = list(notes)
-        more = published_of_sheets(own, layout, own_notes, sheets) if own and not listed else None
-        by_area[name] = (
-            _published_pairs(own, listed, kind, totals, notes) if more is None else more.with_notes(own_notes)
-        )
+        said = list(notes)
+        more = published_of_sheets(own, layout, said, sheets) if own and not listed else None
+        by_area[name] = _published_pairs(own, listed, kind, totals, notes) if more is None else more.with_notes(said)
     return by_area
 
 

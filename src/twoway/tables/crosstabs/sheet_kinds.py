@@ -86,7 +86,7 @@ def _check_kind_without_nets(region: Region, groups: Sequence[list[LineGroup]], 
     """Raise where answers without one of them would add up to 100: it may be the sum of some of the others."""
     for rows in groups[0]:
         at = rows.inner
-        numbers = region.numbers(at, [at for columns in groups[1] for at in columns.inner])
+        numbers = region.numbers(at, [column for columns in groups[1] for column in columns.inner])
         for place in range(len(at)) if not fits[id(rows)] and len(at) > 2 and not np.isnan(numbers).any() else ():
             rest = np.delete(numbers, place, 0)
             if adds_up(rest.sum(0), rest):

@@ -12,12 +12,12 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, naming
 from twoway.schema import Label
 from twoway.tables.crosstabs.cells import parse_cell, rounded_cells_step
-from twoway.tables.crosstabs.grids import Grid, find_error_grid, read_grids
+from twoway.tables.crosstabs.grids import Grid, error_grid_file, read_grids
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
 from twoway.tables.crosstabs.sheet_table import SheetTable
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
-from twoway.tables.published.numbers import Labels, people_for_errors
-from twoway.tables.published.ranges import Range, groups_of_ranges, range_of
+from twoway.tables.published.numbers import Labels, number_of_people
+from twoway.tables.published.ranges import Range, groups_of_ranges, range_of_label
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables, find_published_schema
 from twoway.text import shortlist
@@ -36,7 +36,7 @@ class ErrorSheets:
 
     def people(self, table: SheetTable, published: PublishedTable) -> float:
         """Return the number of people for which the shares of a table have such errors."""
-        file, is_margin = find_error_grid(table.grid.file, self.path)
+        file, is_margin = error_grid_file(table.grid.file, self.path)
         grids = self._grids.setdefault(file, [])
         if not grids:
             grids += read_grids(file)
@@ -51,7 +51,7 @@ class ErrorSheets:
             except (IndexError, ValueError) as problem:
                 raise DataError(f"{same[0].place(row, column)}: no standard error is here: {problem}") from None
         scale = float(table.values.sum()) if table.kind == "counts" else (100.0 if table.is_percent else 1.0)
-        return people_for_errors(published.shares, numbers / scale / (_MARGIN if is_margin else 1.0), table.name)
+        return number_of_people(published.shares, numbers / scale / (_MARGIN if is_margin else 1.0), table.name)
 
 
 def with_published_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> SheetLayout:
@@ -62,7 +62,7 @@ def with_published_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> 
         for axis, (name, labels) in enumerate(zip(table.variables, table.categories, strict=True)):
             sides.setdefault(name, []).append(labels)
             for code, label in enumerate(labels):
-                if name not in layout.groups and (own := range_of(label)) is not None:
+                if name not in layout.groups and (own := range_of_label(label)) is not None:
                     place = table.place_of(axis, code)
                     other, elsewhere = spelt.setdefault((name, own), (label, place))
                     if other != label:
@@ -87,7 +87,7 @@ def published_of_sheets(
     is_more = layout.groups or layout.impossible or layout.exact or errors is not None
     if not is_more and not any(t.values.ndim > 2 or t.slack.any() or t.within or t.is_rough for t in tables):
         return None
-    finest = _finest_published_labels(tables, layout.groups)
+    finest = _finest_published(tables, layout.groups)
     made = []
     for table in tables:
         with naming(f"{table.grid.name}, table {table.name}"):
@@ -105,9 +105,7 @@ def published_of_sheets(
     return PublishedTables.of(made, groups=labels, impossible=layout.impossible, exact=layout.exact, schema=schema)
 
 
-def _finest_published_labels(
-    tables: Iterable[SheetTable], groups: Mapping[str, Mapping[str, Labels]]
-) -> dict[str, set[str]]:
+def _finest_published(tables: Iterable[SheetTable], groups: Mapping[str, Mapping[str, Labels]]) -> dict[str, set[str]]:
     """Return the finest categories of each variable that has groups."""
     finest: dict[str, set[str]] = {name: set() for name in groups}
     for table in tables:

@@ -75,11 +75,8 @@ class Region:
             n_numbers = sum(not np.isnan(self.number_in(text, self.letters)) for text in texts if text)
             n_words = sum(np.isnan(self.number_in(text, self.letters)) and len(text) > 3 for text in texts if text)
             if n_words and columns and n_words * 2 >= len([text for text in texts if text]):
-                raise self.fail(
-                    self.body[0],
-                    column,
-                    f"{texts[0]!r} is a label beside numbers: there may be two tables side by side",
-                )
+                problem = f"{texts[0]!r} is a label beside numbers: there may be two tables side by side"
+                raise self.fail(self.body[0], column, problem)
             if n_numbers:
                 columns.append(column)
         return columns

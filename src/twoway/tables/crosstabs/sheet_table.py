@@ -146,23 +146,18 @@ class SheetTable:
         """Return published totals, which tell what cells with bounds add up to."""
         if not self.slack.any():
             return {}
-        return {
-            margin.axes: margin.values for margin in self.margins if margin.role == "total" and not margin.is_percent
-        }
+        totals = (margin for margin in self.margins if margin.role == "total" and not margin.is_percent)
+        return {margin.axes: margin.values for margin in totals}
 
     def bases(self) -> tuple[Floats | None, bool]:
         """Return the number of people behind the shares of each category given, and whether these are shares, too.
 
         Unweighted bases are the people who were asked, and say nothing about the population.
         """
+        given = [m for m in self.margins if m.axes == self.given and not m.is_percent and m.values.sum() > 0]
         for role in ("base", "unweighted"):
-            for margin in self.margins:
-                if (
-                    margin.role == role
-                    and margin.axes == self.given
-                    and not margin.is_percent
-                    and margin.values.sum() > 0
-                ):
+            for margin in given:
+                if margin.role == role:
                     return np.maximum(margin.values, 1e-9), role == "base"
         return None, not self.given
 

@@ -31,7 +31,7 @@ class Number(NamedTuple):
     high: float
 
 
-def labelled_numbers(names: Sequence[str], numbers: Any, called: str) -> dict[Labels, object]:
+def published_numbers(names: Sequence[str], numbers: Any, called: str) -> dict[Labels, object]:
     """Return what a mapping, series or frame has for each combination of labels."""
     if type(numbers).__name__ == "Series" and hasattr(numbers, "index"):
         keys = [key if isinstance(key, tuple) else (key,) for key in numbers.index.tolist()]
@@ -43,7 +43,7 @@ def labelled_numbers(names: Sequence[str], numbers: Any, called: str) -> dict[La
         keys = [key if isinstance(key, tuple) else (key,) for key in numbers]
         values = list(numbers.values())
     else:
-        keys, values = _frame_cells(names, numbers, called)
+        keys, values = _published_numbers_of_frame(names, numbers, called)
     found: dict[Labels, object] = {}
     for key, value in zip(keys, values, strict=True):
         if len(key) != len(names):
@@ -56,7 +56,7 @@ def labelled_numbers(names: Sequence[str], numbers: Any, called: str) -> dict[La
     return found
 
 
-def _frame_cells(names: Sequence[str], frame: Any, called: str) -> tuple[list[Labels], list[object]]:
+def _published_numbers_of_frame(names: Sequence[str], frame: Any, called: str) -> tuple[list[Labels], list[object]]:
     if not is_sheet_frame(frame):
         raise DataError(f"table {called} must be a mapping, a series or a frame of numbers; got {type(frame).__name__}")
     headers, columns = sheet_columns(frame, called)
@@ -97,7 +97,7 @@ def published_number(raw: object, labels: Labels, called: str, symbols: Mapping[
 
 
 @dataclass(frozen=True)
-class TableParts:
+class TableNumbers:
     """The cells of a table, apart from its totals and bases."""
 
     names: tuple[str, ...]
@@ -109,7 +109,7 @@ class TableParts:
     margins: Mapping[tuple[MarginRole, Axes], Floats]
 
     @classmethod
-    def of(cls, names: tuple[str, ...], cells: Mapping[Labels, Number], called: str) -> TableParts:
+    def of(cls, names: tuple[str, ...], cells: Mapping[Labels, Number], called: str) -> TableNumbers:
         """Return the parts of a table with numbers for combinations of labels."""
         sides: list[dict[tuple[str, object], Label]] = [{} for _ in names]
         for labels in cells:
@@ -243,22 +243,22 @@ class TableParts:
         if isinstance(errors, int | float):
             numbers = np.full(shares.shape, float(errors))
         else:
-            raw = labelled_numbers(self.names, errors, f"{self.called} (standard errors)")
+            raw = published_numbers(self.names, errors, f"{self.called} (standard errors)")
             known = {tuple(map(label_key, labels)): value for labels, value in raw.items()}
             try:
                 flat = [parse_cell(known[tuple(map(label_key, labels))]).value for labels in product(*self.categories)]
             except (KeyError, ValueError) as error:
                 raise DataError(f"table {self.called}: the standard errors lack a number: {error}") from None
             numbers = np.array(flat).reshape(shares.shape)
-        return people_for_errors(shares, numbers / n if is_counts else numbers, self.called)
+        return number_of_people(shares, numbers / n if is_counts else numbers, self.called)
 
 
-def people_for_errors(shares: Floats, errors: Floats, called: str) -> float:
+def number_of_people(shares: Floats, errors: Floats, called: str) -> float:
     """Return the number of people for which shares have such standard errors.
 
     Examples
     --------
-    >>> round(people_for_errors(np.array([0.2, 0.8]), np.array([0.01, 0.01]), "age"))
+    >>> round(number_of_people(np.array([0.2, 0.8]), np.array([0.01, 0.01]), "age"))
     1600
     """
     is_between = (shares > 0) & (shares < 1) & (errors > 0)

@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 Codes = tuple[int, ...]
 
 
-def complete_counts(published: PublishedTables, table: PublishedTable) -> Floats:
-    """Return the counts of a plain table with its categories in the order of the schema."""
-    counts = np.zeros([len(published.schema[name]) for name in table.variables])
-    fine = [[codes[0] for codes in published.axis_codes(table, axis)] for axis in range(counts.ndim)]
-    counts[np.ix_(*fine)] = table.counts
-    return counts
-
-
 def pairs_of_table(published: PublishedTables, table: PublishedTable) -> Iterator[Entry]:
     """Yield the two-way tables of a table, in the finest categories and for all people.
 
@@ -44,12 +36,12 @@ def pairs_of_table(published: PublishedTables, table: PublishedTable) -> Iterato
         counts = counts * scale.reshape([-1 if one == axis else 1 for one in range(counts.ndim)])
     for axes in combinations(range(len(positions)), 2):
         sums = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in axes))
-        first, second = (_finer(published, table, axis, positions[axis]) for axis in axes)
+        first, second = (_finer_pair_shares(published, table, axis, positions[axis]) for axis in axes)
         pair = [positions[axis] for axis in axes]
-        yield pair, _with_others(published, first @ sums @ second.T, pair, universe), table.weight
+        yield pair, _pair_with_others(published, first @ sums @ second.T, pair, universe), table.weight
 
 
-def _finer(published: PublishedTables, table: PublishedTable, axis: int, position: int) -> Floats:
+def _finer_pair_shares(published: PublishedTables, table: PublishedTable, axis: int, position: int) -> Floats:
     """Return the share of each finest category in each category of an axis."""
     columns = np.zeros((published.schema.sizes[position], len(table.categories[axis])))
     for place, codes in enumerate(published.axis_codes(table, axis)):
@@ -58,7 +50,7 @@ def _finer(published: PublishedTables, table: PublishedTable, axis: int, positio
     return columns
 
 
-def _with_others(
+def _pair_with_others(
     published: PublishedTables, joint: Floats, pair: Sequence[int], universe: Mapping[int, Codes]
 ) -> Floats:
     """Return a table of some people with all others."""
@@ -73,7 +65,7 @@ def _with_others(
     return np.asarray(joint * (total / joint.sum()))
 
 
-def shares_of_variable(published: PublishedTables, position: int) -> Floats:
+def shares_for_pairs(published: PublishedTables, position: int) -> Floats:
     """Return the share of each finest category of a variable, as far as tables tell; equal where they do not."""
     name, size = published.schema.names[position], published.schema.sizes[position]
     fine, coarse = np.zeros(size), []

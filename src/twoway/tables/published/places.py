@@ -46,7 +46,16 @@ class TablePlaces(NamedTuple):
         crossed = np.ix_(*parts)
         inside = reduce(and_, (part >= 0 for part in crossed))
         cell_of = np.where(inside, sum(crossed), -1).astype(np.int32)
-        return cls(tuple(positions), cell_of, table_blocks(table, bool(universe)))
+        return cls(tuple(positions), cell_of, cls.blocks_of(table, bool(universe)))
+
+    @staticmethod
+    def blocks_of(table: PublishedTable, is_part: bool) -> Ints | None:
+        """Return the cells within which numbers are shares: each category of what is given, or all of the table."""
+        if not table.given:
+            return np.zeros(table.counts.size, dtype=np.int64) if is_part else None
+        shape = table.counts.shape
+        of_given = [size if name in table.given else 1 for name, size in zip(table.variables, shape, strict=True)]
+        return np.broadcast_to(np.arange(math.prod(of_given)).reshape(of_given), shape).ravel()
 
     def shares(self, joint: Floats, table: PublishedTable) -> Floats:
         """Return the table's shares by a joint of these variables; the sums of groups are those of the table."""
@@ -67,10 +76,9 @@ class TablePlaces(NamedTuple):
         return [np.bincount(blocks, own.ravel())[blocks].astype(np.float64) for own in numbers]
 
 
-def table_blocks(table: PublishedTable, is_part: bool) -> Ints | None:
-    """Return the cells within which numbers are shares: each category of what is given, or all of the table."""
-    if not table.given:
-        return np.zeros(table.counts.size, dtype=np.int64) if is_part else None
-    shape = table.counts.shape
-    of_given = [size if name in table.given else 1 for name, size in zip(table.variables, shape, strict=True)]
-    return np.broadcast_to(np.arange(math.prod(of_given)).reshape(of_given), shape).ravel()
+def placed_counts(published: PublishedTables, table: PublishedTable) -> Floats:
+    """Return the counts of a plain table with its categories in the order of the schema."""
+    counts = np.zeros([len(published.schema[name]) for name in table.variables])
+    fine = [[codes[0] for codes in published.axis_codes(table, axis)] for axis in range(counts.ndim)]
+    counts[np.ix_(*fine)] = table.counts
+    return counts

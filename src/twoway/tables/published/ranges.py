@@ -20,12 +20,12 @@ _ALONE = re.compile(rf"(aged? )?(\d{{1,4}}){_UNIT}", re.IGNORECASE)
 Range = tuple[float, float]
 
 
-def range_of(label: object) -> Range | None:
+def range_of_label(label: object) -> Range | None:
     """Return the first and the last number of a range, None for other labels.
 
     Examples
     --------
-    >>> [range_of(label) for label in ("15_17", "u15", "65 and over", "20", "<5 years", "yes")]
+    >>> [range_of_label(label) for label in ("15_17", "u15", "65 and over", "20", "<5 years", "yes")]
     [(15, 17), (-inf, 14), (65, inf), (20, 20), (-inf, 4), None]
     """
     text = str(label).strip()
@@ -48,7 +48,7 @@ def in_order_of_ranges(labels: tuple[Label, ...]) -> tuple[Label, ...]:
     >>> in_order_of_ranges(("15-64", "0-14", "65+")), in_order_of_ranges(("yes", "no"))
     (('0-14', '15-64', '65+'), ('yes', 'no'))
     """
-    ranges = [range_of(label) for label in labels]
+    ranges = [range_of_label(label) for label in labels]
     known = [one for one in ranges if one is not None]
     if len(known) < len(labels):
         return labels
@@ -66,7 +66,7 @@ def groups_of_ranges(sides: Sequence[Sequence[str]]) -> Mapping[str, tuple[str, 
     {'u18': ('u16', '16_17'), '18_64': ('18_24', '25_64'), '16_24': ('16_17', '18_24'), '25up': ('25_64', '65up')}
     """
     labels = list(dict.fromkeys(label for side in sides for label in side))
-    ranges = {label: own for label in labels if (own := range_of(label)) is not None}
+    ranges = {label: own for label in labels if (own := range_of_label(label)) is not None}
     if len(ranges) < len(labels) or len({frozenset(side) for side in sides}) < 2:
         return None
     starts = sorted(
@@ -77,7 +77,7 @@ def groups_of_ranges(sides: Sequence[Sequence[str]]) -> Mapping[str, tuple[str, 
     known = {own: label for label, own in ranges.items()}
     covered = [one for one in finest if any(first <= one[0] and one[1] <= last for first, last in ranges.values())]
     sign = next((sign for sign in ("_", "–", "-") if any(sign in label for label in labels)), "-")
-    named = {one: known.get(one) or _label(one, labels, sign) for one in covered}
+    named = {one: known.get(one) or _range_label(one, labels, sign) for one in covered}
     members = {
         label: tuple(name for one, name in named.items() if first <= one[0] and one[1] <= last)
         for label, (first, last) in ranges.items()
@@ -85,7 +85,7 @@ def groups_of_ranges(sides: Sequence[Sequence[str]]) -> Mapping[str, tuple[str, 
     return {label: own for label, own in members.items() if own != (label,)} or None
 
 
-def _label(one: Range, labels: Sequence[str], sign: str) -> str:
+def _range_label(one: Range, labels: Sequence[str], sign: str) -> str:
     first, last = one
     if first == -math.inf:
         prefix = "u" if any(re.fullmatch(r"u\d+", label) for label in labels) else "under "

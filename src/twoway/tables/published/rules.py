@@ -29,7 +29,7 @@ def possible_boxes(sizes: Sequence[int], rules: Sequence[Rule]) -> tuple[Box, ..
     boxes: list[Box] = [{}]
     for rule in rules:
         order = sorted(rule, key=lambda variable: (-often[variable], variable))
-        boxes = [part for box in boxes for part in _without(box, rule, order, sizes)]
+        boxes = [part for box in boxes for part in _box_without_rule(box, rule, order, sizes)]
         if len(boxes) > _MOST_BOXES:
             raise DataError(
                 f"the impossible combinations leave more than {_MOST_BOXES} separate parts of what is possible; "
@@ -40,7 +40,7 @@ def possible_boxes(sizes: Sequence[int], rules: Sequence[Rule]) -> tuple[Box, ..
     return tuple(boxes)
 
 
-def _without(box: Box, rule: Rule, order: Sequence[int], sizes: Sequence[int]) -> list[Box]:
+def _box_without_rule(box: Box, rule: Rule, order: Sequence[int], sizes: Sequence[int]) -> list[Box]:
     """Return what is left of a box without the combinations of a rule."""
     parts, inside = [], dict(box)
     for variable in order:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known
 from twoway.schema import first_duplicate
-from twoway.tables.published.numbers import Axes, Labels, TableParts, labelled_numbers, published_number
+from twoway.tables.published.numbers import Axes, Labels, TableNumbers, published_number, published_numbers
 from twoway.text import counted, crossed
 
 _KINDS = ("counts", "shares")
@@ -198,22 +198,22 @@ class PublishedTable:
         ... )
         <PublishedTable: age × sex, 4 cells, 89.5 people>
         """
-        names, asked = labels_of(variables), labels_of(given)
+        names, asked = published_labels(variables), published_labels(given)
         called = name or crossed(names)
         check_known("kind of numbers", _KINDS, kind)
-        raw = labelled_numbers(names, numbers, called)
+        raw = published_numbers(names, numbers, called)
         cells = {labels: published_number(value, labels, called, symbols or {}) for labels, value in raw.items()}
-        fields = TableParts.of(names, cells, called).fields(
+        fields = TableNumbers.of(names, cells, called).fields(
             is_shares=kind == "shares",
             given=asked,
             total=total,
             standard_errors=standard_errors,
             rounded_to=rounded_to,
         )
-        return cls(**fields, given=asked, within={key: labels_of(one) for key, one in (within or {}).items()})
+        return cls(**fields, given=asked, within={key: published_labels(one) for key, one in (within or {}).items()})
 
 
-def labels_of(given: Any) -> tuple[Any, ...]:
+def published_labels(given: Any) -> tuple[Any, ...]:
     """Return one label or several, or one name."""
     is_one = isinstance(given, str) or not isinstance(given, Iterable)
     return (given,) if is_one else tuple(given)

@@ -17,13 +17,14 @@ from twoway.schema import Label, Schema, label_key
 from twoway.storage import container
 from twoway.tables.crosstabs.cells import empty_cells_notes
 from twoway.tables.crosstabs.sheets import sheet_categories, sheet_label_codes
-from twoway.tables.flat_counts import layout_entries
-from twoway.tables.published.files import packed_tables, unpacked_tables
+from twoway.tables.flat_counts import flat_entries
 from twoway.tables.published.numbers import Labels
-from twoway.tables.published.pairs import Codes, complete_counts, pairs_of_table, shares_of_variable
+from twoway.tables.published.packing import packed_tables, unpacked_tables
+from twoway.tables.published.pairs import Codes, pairs_of_table, shares_for_pairs
+from twoway.tables.published.places import placed_counts
 from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
-from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
+from twoway.tables.published.table import PublishedMean, PublishedTable, published_labels
 from twoway.tables.tables import Tables
 from twoway.text import counted, crossed, near_miss, shortlist
 
@@ -112,7 +113,7 @@ class PublishedTables:
             if isinstance(tables, Mapping)
             else list(tables)
         )
-        own = [table for one in given for table in _as_published(one)]
+        own = [table for one in given for table in _as_published_tables(one)]
         if not own:
             raise DataError("there is no table; at least one is needed")
         coarse = {
@@ -121,8 +122,8 @@ class PublishedTables:
         }
         found = find_published_schema(own, coarse) if schema is None else schema
         check_known("variable", found.names, *coarse, where=" with groups of categories")
-        rules = tuple({name: labels_of(wanted) for name, wanted in rule.items()} for rule in impossible)
-        return cls(found, tuple(own), tuple(means), coarse, rules, tuple(map(labels_of, exact)))
+        rules = tuple({name: published_labels(wanted) for name, wanted in rule.items()} for rule in impossible)
+        return cls(found, tuple(own), tuple(means), coarse, rules, tuple(map(published_labels, exact)))
 
     def __post_init__(self) -> None:
         for table in self.tables:
@@ -246,8 +247,8 @@ class PublishedTables:
         self, *, impossible: Iterable[Mapping[str, Any]] = (), exact: Iterable[str | Sequence[str]] = ()
     ) -> PublishedTables:
         """Return the same with more rules: combinations that nobody has, and tables that must hold exactly."""
-        rules = tuple({name: labels_of(wanted) for name, wanted in rule.items()} for rule in impossible)
-        return replace(self, impossible=(*self.impossible, *rules), exact=(*self.exact, *map(labels_of, exact)))
+        rules = tuple({name: published_labels(wanted) for name, wanted in rule.items()} for rule in impossible)
+        return replace(self, impossible=(*self.impossible, *rules), exact=(*self.exact, *map(published_labels, exact)))
 
     @property
     def names_beyond_pairs(self) -> frozenset[str]:
@@ -278,7 +279,7 @@ class PublishedTables:
     @cached_property
     def single_shares(self) -> list[Floats]:
         """The share of each finest category of each variable, as far as tables tell; equal where they do not."""
-        return [shares_of_variable(self, position) for position in range(len(self.schema))]
+        return [shares_for_pairs(self, position) for position in range(len(self.schema))]
 
     def pairs(self, *, only_plain: bool = False) -> Tables:
         """Return the two-way tables that these tables have, in the finest categories.
@@ -288,16 +289,16 @@ class PublishedTables:
         """
         tables = self.plain if only_plain else self.tables
         entries = [entry for table in tables for entry in pairs_of_table(self, table)]
-        return Tables(self.schema, *layout_entries(2, entries), () if only_plain else self.notes)
+        return Tables(self.schema, *flat_entries(2, entries), () if only_plain else self.notes)
 
     def triples(self) -> Tables:
         """Return the plain three-way tables."""
         entries = [
-            (positions, complete_counts(self, table), table.weight)
+            (positions, placed_counts(self, table), table.weight)
             for table in self.plain
             if len(positions := self.schema.indices(table.variables)) == 3
         ]
-        return Tables(self.schema, *layout_entries(3, entries))
+        return Tables(self.schema, *flat_entries(3, entries))
 
     def margin_of(self, name: str) -> tuple[list[Codes], Floats]:
         """Return the shares of sets of a variable's categories, by the table with the finest sets."""
@@ -353,7 +354,7 @@ class PublishedTables:
             raise FileFormatError(f"{str(path)!r} is not a valid file of published tables: {error}") from error
 
 
-def _as_published(given: Any) -> list[PublishedTable]:
+def _as_published_tables(given: Any) -> list[PublishedTable]:
     """Return tables of any kind as published ones."""
     if isinstance(given, PublishedTable):
         return [given]

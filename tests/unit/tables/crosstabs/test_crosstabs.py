@@ -11,7 +11,8 @@ from strategies import examples
 
 from twoway.errors import DataError, TwowayError, UnknownNameError
 from twoway.schema import Schema, Variable
-from twoway.tables.crosstabs.cells import margin_role, parse_cell
+from twoway.tables.crosstabs.cells import parse_cell
+from twoway.tables.crosstabs.sheet_words import margin_in_words
 from twoway.tables.tables import Tables
 
 AGE, VOTE, REGION = ("young", "middle", "old"), ("no", "yes"), ("north", "south", "east")
@@ -236,10 +237,10 @@ def test_margins_of_pandas_crosstab():
 
 
 def test_what_looks_like_a_margin_may_be_a_category():
-    assert margin_role("N", ["Y", "N"]) is None
-    assert margin_role("N", ["red", "N"]) == margin_role("N", ["yes", "no", "N"]) == "base"
-    assert margin_role("Allergic", []) is None
-    assert margin_role(3, []) is None
+    assert margin_in_words("N", ["Y", "N"]) is None
+    assert margin_in_words("N", ["red", "N"]) == margin_in_words("N", ["yes", "no", "N"]) == "base"
+    assert margin_in_words("Allergic", []) is None
+    assert margin_in_words(3, []) is None
     frame = pd.DataFrame([[1, 2, 3], [4, 5, 6]], index=["a", "b"], columns=["None", "Some", "All"])
     with pytest.raises(DataError, match=r"column 'All' .* 'b' .*6 .*9;"):
         Tables.from_crosstabs({("who", "eaten"): frame})

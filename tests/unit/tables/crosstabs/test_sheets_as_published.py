@@ -15,7 +15,7 @@ from twoway.errors import DataError
 from twoway.tables.crosstabs.grids import read_grids
 from twoway.tables.crosstabs.layout_finding import find_layout
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
-from twoway.tables.crosstabs.sheet_reading import read_tables
+from twoway.tables.crosstabs.sheet_reading import read_sheet_tables
 
 
 def cells_of(table, variables):
@@ -39,7 +39,7 @@ def verdict(tables, truth):
 
 def read(path):
     grids = read_grids(str(path))
-    return read_tables(grids, find_layout(path), [])
+    return read_sheet_tables(grids, find_layout(path), [])
 
 
 def score(make, folder):

@@ -9,7 +9,7 @@ import pytest
 import twoway as tw
 from twoway.errors import UnknownNameError
 from twoway.storage import container
-from twoway.tables.published.files import packed_tables
+from twoway.tables.published.packing import packed_tables
 from twoway.tables.published.rules import possible_boxes
 
 AGES = ["0-14", "15-64", "65+"]

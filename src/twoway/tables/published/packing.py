@@ -22,20 +22,20 @@ def packed_tables(published: PublishedTables) -> tuple[dict[str, Any], dict[str,
     """Return the header and the arrays of a file."""
     header: dict[str, Any] = {
         "schema": published.schema.to_dict(),
-        "tables": [_table_header(table) for table in published.tables],
-        "means": [[m.variable, m.mean, m.people, _pairs_of_labels(m.within)] for m in published.means],
-        "groups": [[name, _pairs_of_labels(own)] for name, own in published.groups.items()],
-        "impossible": [_pairs_of_labels(rule) for rule in published.impossible],
+        "tables": [_packed_table(table) for table in published.tables],
+        "means": [[m.variable, m.mean, m.people, _pack_labels(m.within)] for m in published.means],
+        "groups": [[name, _pack_labels(own)] for name, own in published.groups.items()],
+        "impossible": [_pack_labels(rule) for rule in published.impossible],
         "exact": [list(names) for names in published.exact],
         "notes": list(published.reading_notes),
     }
     # One array for all tables: a file of many tables would have too many arrays, and some too many axes.
-    arrays = {what: _flat(getattr(table, what) for table in published.tables) for what in ("counts", "low", "high")}
-    arrays["totals"] = _flat(own for table in published.tables for own in table.totals.values())
+    arrays = {what: _packed(getattr(table, what) for table in published.tables) for what in ("counts", "low", "high")}
+    arrays["totals"] = _packed(own for table in published.tables for own in table.totals.values())
     return header, arrays
 
 
-def _flat(parts: Iterable[Floats]) -> Floats:
+def _packed(parts: Iterable[Floats]) -> Floats:
     return np.concatenate([np.zeros(0), *(np.ravel(part) for part in parts)])
 
 
@@ -45,21 +45,21 @@ def unpacked_tables(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     of_totals = [
         [s[axis] for axis in axes] for own, s in zip(header["tables"], shapes, strict=True) for axes in own["totals"]
     ]
-    counts, low, high = (_parts(arrays[what], shapes) for what in ("counts", "low", "high"))
-    totals = iter(_parts(arrays["totals"], of_totals))
-    tables = tuple(_table_of(*one, totals) for one in zip(header["tables"], counts, low, high, strict=True))
+    counts, low, high = (_unpacked(arrays[what], shapes) for what in ("counts", "low", "high"))
+    totals = iter(_unpacked(arrays["totals"], of_totals))
+    tables = tuple(_unpacked_table(*one, totals) for one in zip(header["tables"], counts, low, high, strict=True))
     return {
         "schema": Schema.from_dict(header["schema"]),
         "tables": tables,
-        "means": tuple(PublishedMean(str(v), float(m), float(n), _labels_of(w)) for v, m, n, w in header["means"]),
-        "groups": {str(name): _labels_of(own) for name, own in header["groups"]},
-        "impossible": tuple(_labels_of(rule) for rule in header["impossible"]),
+        "means": tuple(PublishedMean(str(v), float(m), float(n), _unpack_labels(w)) for v, m, n, w in header["means"]),
+        "groups": {str(name): _unpack_labels(own) for name, own in header["groups"]},
+        "impossible": tuple(_unpack_labels(rule) for rule in header["impossible"]),
         "exact": tuple(tuple(map(str, names)) for names in header["exact"]),
         "reading_notes": tuple(map(str, header["notes"])),
     }
 
 
-def _parts(flat: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[Floats]:
+def _unpacked(flat: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[Floats]:
     """Return the numbers of tables one after the other, each in its shape; `ValueError` where they are not so many."""
     ends = np.cumsum([math.prod(shape) for shape in shapes], dtype=np.int64)
     *parts, rest = np.split(flat.astype(np.float64), ends)
@@ -68,20 +68,20 @@ def _parts(flat: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[Floats]:
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def _pairs_of_labels(named: Mapping[Any, Labels]) -> list[list[Any]]:
+def _pack_labels(named: Mapping[Any, Labels]) -> list[list[Any]]:
     return [[name, list(labels)] for name, labels in named.items()]
 
 
-def _labels_of(pairs: Iterable[Any]) -> dict[Any, Labels]:
+def _unpack_labels(pairs: Iterable[Any]) -> dict[Any, Labels]:
     return {name: tuple(labels) for name, labels in pairs}
 
 
-def _table_header(table: PublishedTable) -> dict[str, Any]:
+def _packed_table(table: PublishedTable) -> dict[str, Any]:
     return {
         "variables": list(table.variables),
         "categories": [list(labels) for labels in table.categories],
         "given": list(table.given),
-        "within": _pairs_of_labels(table.within),
+        "within": _pack_labels(table.within),
         "weight": table.weight,
         "totals": [list(axes) for axes in table.totals],
         "name": table.name,
@@ -90,7 +90,7 @@ def _table_header(table: PublishedTable) -> dict[str, Any]:
     }
 
 
-def _table_of(
+def _unpacked_table(
     header: Mapping[str, Any], counts: Floats, low: Floats, high: Floats, totals: Iterator[Floats]
 ) -> PublishedTable:
     return PublishedTable(
@@ -100,7 +100,7 @@ def _table_of(
         low,
         high,
         given=tuple(map(str, header["given"])),
-        within=_labels_of(header["within"]),
+        within=_unpack_labels(header["within"]),
         weight=float(header["weight"]),
         totals={tuple(axes): next(totals) for axes in header["totals"]},
         name=str(header["name"]),
