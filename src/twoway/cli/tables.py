@@ -45,8 +45,7 @@ def tables(
 
     twoway tables read county.xlsx --layout county.toml -o county.tables
     """
-    from twoway.tables.crosstabs.published_files import read_published_sheets
-    from twoway.tables.crosstabs.sheet_published import with_published_groups
+    from twoway.tables.crosstabs.published_files import read_published_sheets, with_published_groups
 
     check_known("action", ["read"], action)
     check_output(out, force, sheet, layout)

@@ -20,7 +20,7 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.diagnosis.bounds import separability
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
-from twoway.tables.pair_graph import PairGraph, Split
+from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.text import shortlist
 
 Status = Literal["holds", "fails", "unknown"]
@@ -66,7 +66,7 @@ class Scattered(NamedTuple):
 class SplitConditions:
     """What holds for a split of the variables into two groups."""
 
-    split: Split
+    split: PairSplit
     condition_numbers: tuple[float, float]
     """Of the stacked factors of the two groups."""
     separability: tuple[float, float]
@@ -179,7 +179,7 @@ def _best_split_conditions(
 
 
 def _split_conditions(
-    pmf: JointPMF, stacked: Floats, graph: PairGraph, split: Split, random: np.random.Generator
+    pmf: JointPMF, stacked: Floats, graph: PairGraph, split: PairSplit, random: np.random.Generator
 ) -> SplitConditions:
     """Return what holds for a split: ranks, separability, scatter, and which variables are left out."""
     w, h = (stacked[np.repeat(side, pmf.schema.sizes)] for side in (split.first, split.second))
@@ -208,7 +208,7 @@ def _has_full_rank(pmf: JointPMF, variables: Bools) -> bool:
     return math.isfinite(condition_number(pmf.stacked[np.repeat(variables, pmf.schema.sizes)]))
 
 
-def _left_out(pmf: JointPMF, graph: PairGraph, split: Split) -> list[int]:
+def _left_out(pmf: JointPMF, graph: PairGraph, split: PairSplit) -> list[int]:
     """Return the variables with too few tables with known variables, once all that can be reached are known."""
     known: Bools = split.first | split.second
     while True:

@@ -26,7 +26,7 @@ from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
 from twoway.solvers.rank import choose_rank_from, table_spectrum
 from twoway.tables.counting import count_cells
-from twoway.tables.pair_graph import PairGraph, Split
+from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
@@ -224,7 +224,7 @@ def _diagnose_models(
 
 
 def _diagnose_sampling(
-    findings: Diagnosis, fits: Alternatives, split: Split | None, n_records: float | None, seed: int
+    findings: Diagnosis, fits: Alternatives, split: PairSplit | None, n_records: float | None, seed: int
 ) -> Diagnosis:
     """Return the findings with what is above sampling error: components, misfits and contradictions."""
     pmf = fits.pmf

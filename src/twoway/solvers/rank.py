@@ -34,7 +34,7 @@ from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import TableResampling
 from twoway.solvers.starts import drawn_by_name, is_one_component, random_start
-from twoway.tables.pair_graph import PairGraph, Split
+from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.tables.tables import Tables
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
@@ -333,7 +333,7 @@ class Spectrum:
 
 
 def table_spectrum(
-    tables: Tables, pmf: JointPMF, splits: Sequence[Split], n_records: float | None, seed: int
+    tables: Tables, pmf: JointPMF, splits: Sequence[PairSplit], n_records: float | None, seed: int
 ) -> Spectrum:
     """Return the singular values of the tables between two groups, and those that chance makes around a model.
 

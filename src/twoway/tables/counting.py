@@ -59,7 +59,7 @@ def count_sets(source: RecordSource, order: int, threads: int | None = None) -> 
     step, square_step = counting_step(totals.total), counting_step(totals.squares)
     square_steps = square_step if totals.is_weighted else None
     per_block = partial(_count_block, schema=schema, order=order, first=first, step=step, square_step=square_steps)
-    counts = source.map_reduce(per_block, _add_counts, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
+    counts = source.map_reduce(per_block, _add_counted_blocks, threads=threads if n_entries <= _THREADED_ENTRIES else 1)
     units = {"plain": 1.0, "weighted": step, "heads": 1.0, "square": square_step}
     cells = {
         name: counting.unstrip_counts(counts[name], schema.offsets, order) * unit
@@ -186,7 +186,7 @@ def _count_squares(block: Block, squares: Ints, schema: Schema, order: int) -> I
     return sums
 
 
-def _add_counts(left: Mapping[str, NDArray[Any]], right: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _add_counted_blocks(left: Mapping[str, NDArray[Any]], right: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the sums of arrays of whole numbers; those on the left are added to in place once they are wide enough."""
     sums = dict(right)
     for name, array in left.items():

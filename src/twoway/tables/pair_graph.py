@@ -21,7 +21,7 @@ _MOST_SPLITS = 24
 
 
 @dataclass(frozen=True)
-class Split:
+class PairSplit:
     """Two groups of variables with every table between them."""
 
     first: Bools
@@ -89,9 +89,9 @@ class PairGraph:
             return None
         return f"no two groups of variables with all tables between them have {rank} independent rows each"
 
-    def splits(self, rank: int, random: np.random.Generator) -> list[Split]:
+    def splits(self, rank: int, random: np.random.Generator) -> list[PairSplit]:
         """Return splits that can carry a rank, those with the most categories on the smaller side first."""
-        splits: dict[frozenset[bytes], Split] = {}
+        splits: dict[frozenset[bytes], PairSplit] = {}
         for split in self._candidates(random):
             if split.carried(self.sizes) >= rank:
                 splits.setdefault(frozenset((split.first.tobytes(), split.second.tobytes())), split)
@@ -100,7 +100,7 @@ class PairGraph:
         ranked = sorted(splits.values(), key=lambda split: (-split.carried(self.sizes), -split.first.sum()))
         return ranked[:_MOST_SPLITS]
 
-    def _candidates(self, random: np.random.Generator) -> Iterator[Split]:
+    def _candidates(self, random: np.random.Generator) -> Iterator[PairSplit]:
         if self.n_variables <= _MOST_ENUMERATED:
             yield from self._all()
         elif self.is_complete:
@@ -109,7 +109,7 @@ class PairGraph:
             for start in range(self.n_variables):
                 yield from self._grown(start)
 
-    def _all(self) -> Iterator[Split]:
+    def _all(self) -> Iterator[PairSplit]:
         """Yield every group with all that has tables with each of it, largest smaller side first."""
         n = self.n_variables
         beside = [sum(1 << int(k) for k in np.flatnonzero(row)) for row in self.available]
@@ -123,13 +123,13 @@ class PairGraph:
         smaller = np.minimum(weight[masks], weight[common[masks]])
         order = np.argsort(-smaller, kind="stable")
         for mask in masks[order][(common[masks] > 0)[order]][: 40 * _MOST_SPLITS]:
-            yield Split((mask >> np.arange(n)) & 1 == 1, (common[mask] >> np.arange(n)) & 1 == 1)
+            yield PairSplit((mask >> np.arange(n)) & 1 == 1, (common[mask] >> np.arange(n)) & 1 == 1)
 
-    def _halves(self, random: np.random.Generator) -> Iterator[Split]:
+    def _halves(self, random: np.random.Generator) -> Iterator[PairSplit]:
         """Yield even splits: by size first, then by chance."""
         for trial in range(_MOST_SPLITS):
             first = self.balanced(2, None if trial == 0 else random.permutation(self.n_variables)) == 0
-            yield Split(first, ~first)
+            yield PairSplit(first, ~first)
 
     def inseparable(self) -> list[Ints]:
         """Return groups of variables that no split with all its tables can part: those linked by missing tables."""
@@ -149,13 +149,13 @@ class PairGraph:
             totals[smallest] += sizes[part]
         return group_of
 
-    def _grown(self, start: int) -> Iterator[Split]:
+    def _grown(self, start: int) -> Iterator[PairSplit]:
         """Yield groups grown from one variable, each time by the one that leaves the other side largest."""
         first = np.zeros(self.n_variables, dtype=bool)
         first[start] = True
         common = self.available[start].copy()
         while common.any():
-            yield Split(first.copy(), common.copy())
+            yield PairSplit(first.copy(), common.copy())
             addable = np.flatnonzero(~first)
             left = (self.available[addable] & common) @ self.sizes
             best = int(addable[np.argmax(left)])

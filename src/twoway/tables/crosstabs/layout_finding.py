@@ -119,12 +119,12 @@ def _find_region_layout(region: Region, told: TableKind | None) -> tuple[list[Ta
         mark_statistic_lines(lines)
         mark_line_roles(lines)
         mark_parent_lines(lines)
-    _find_totals(region, down, across)
+    _find_layout_totals(region, down, across)
     groups, shared = [], []
     for lines, others, is_rows in ((down, across, True), (across, down, False)):
         try:
-            _find_overall_lines(region, lines, others, is_rows)
-            own, roles = split_lines(lines, _find_evidence(region, others, is_rows))
+            _find_layout_overall(region, lines, others, is_rows)
+            own, roles = split_lines(lines, _find_layout_evidence(region, others, is_rows))
         except Ambiguous as problem:
             row, column = (problem.at, None) if is_rows else (region.body[0], problem.at)
             raise region.fail(row, column, str(problem)) from None
@@ -171,7 +171,7 @@ def _find_layout_blocks(
         )
 
 
-def _find_totals(region: Region, down: list[Line], across: list[Line]) -> None:
+def _find_layout_totals(region: Region, down: list[Line], across: list[Line]) -> None:
     """Lines of one label each that are the sum of the others are totals, whatever they are called."""
     rows, columns = ([line for line in lines if line.role is None] for lines in (down, across))
     numbers = region.numbers([line.at for line in rows], [line.at for line in columns])
@@ -191,7 +191,7 @@ def _find_totals(region: Region, down: list[Line], across: list[Line]) -> None:
                 )
 
 
-def _find_overall_lines(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:
+def _find_layout_overall(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:
     """A line without a group, beside groups, is about everybody, if its numbers are between those of each group."""
     plain = [line for line in lines if line.role is None]
     alone = [line for line in plain if len(line.path) == 1]
@@ -217,7 +217,7 @@ def _find_overall_lines(region: Region, lines: list[Line], others: list[Line], i
         line.role, line.path = "total", ()
 
 
-def _find_evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
+def _find_layout_evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
     """Return a function that tells from sums whether groups of lines are parts of one whole, or one whole each."""
 
     def decide(groups: Sequence[Sequence[int]]) -> bool | None:
@@ -309,7 +309,7 @@ def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> 
                 region.header[0],
                 columns[unknown[0]],
                 f"{names[unknown[0]]!r} is neither a cell nor the sum of cells"
-                f"{_find_near_sum(region, rows, columns, paths, unknown[0])}: say what it is, or skip its column",
+                f"{_layout_near_sum(region, rows, columns, paths, unknown[0])}: say what it is, or skip its column",
             )
         shown = [(column, path) for column, path in zip(columns, paths, strict=True) if path is not None]
         roles = {column: "total" for column, path in shown if not any(path)}
@@ -323,7 +323,7 @@ def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> 
     return [TableBlock("counts", (down,), (across,), skipped, roles)], area
 
 
-def _find_near_sum(
+def _layout_near_sum(
     region: Region, rows: Sequence[int], columns: Sequence[int], paths: Sequence[tuple[str, ...] | None], place: int
 ) -> str:
     """Return by how much a column misses the sum of all cells, where it is near."""

@@ -16,7 +16,7 @@ from twoway.schema import first_duplicate
 from twoway.tables.crosstabs.cells import parse_printed_cell
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_layout import NO_NAME, Role, SheetLayout, TableBlock, TableLines
-from twoway.tables.crosstabs.sheet_sums import check_sum, check_sums, note_sums_of_hundred
+from twoway.tables.crosstabs.sheet_sums import check_sums, check_total_is_sum, note_sums_of_hundred
 from twoway.tables.crosstabs.sheet_table import Printed, SheetTable
 from twoway.tables.crosstabs.sheet_words import MarginRole
 from twoway.tables.crosstabs.sheets import SheetMargin
@@ -221,7 +221,7 @@ class _SheetReader:
         for (role, axes), entries in found.items():
             if role == "total" and table.kind in ("counts", "joint"):
                 for index, printed in entries.items():
-                    check_sum(table, axes, index, printed)
+                    check_total_is_sum(table, axes, index, printed)
             shape = tuple(len(table.categories[axis]) for axis in axes)
             if len(entries) == prod(shape):
                 values = np.zeros(shape)

@@ -130,7 +130,7 @@ def check_sums(table: SheetTable) -> None:
         )
 
 
-def check_sum(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...], printed: Printed) -> None:
+def check_total_is_sum(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...], printed: Printed) -> None:
     """Raise where a total is not the sum of its cells; a percentage beside counts is no total of them."""
     if printed.cell.is_percent != table.is_percent:
         return
