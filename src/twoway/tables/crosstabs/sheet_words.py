@@ -1,4 +1,4 @@
-"""Words of published tables: what a label, a title or a heading says about the numbers below or beside it."""
+"""Words of published tables: what a label or a heading says about the numbers below or beside it."""
 
 from __future__ import annotations
 
