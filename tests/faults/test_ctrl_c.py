@@ -25,7 +25,7 @@ def interrupt(progress):
     if left:
         left -= 1
         os.kill(os.getpid(), signal.SIGINT)
-fit.shows_progress = lambda: interrupt
+fit.has_progress_output = lambda: interrupt
 sys.argv[0] = "twoway"
 main()
 """

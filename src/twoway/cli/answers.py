@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 import twoway as tw
-from twoway.cli.output import is_terminal, note, output_json, output_wording, say, say_json
+from twoway.cli.output import is_terminal, output_json, output_wording, print_note, say, say_json
 from twoway.errors import DataError, QuestionError, TwowayError
 from twoway.questions import Answer, Contrast, Question, ask
 from twoway.questions.answer import answer_of, asked_question
@@ -49,7 +49,7 @@ def print_answers(
 ) -> None:
     """Print the answer to each question, below the question if there are several."""
     for number, (content, text) in enumerate(
-        each_answer(questions, lambda asked: printed_answer(pmf, asked, base, boot))
+        answers_to_print(questions, lambda asked: printed_answer(pmf, asked, base, boot))
     ):
         if json:
             say_json(content)
@@ -57,16 +57,16 @@ def print_answers(
         if len(questions) > 1:
             say(("\n" if number else "") + content["question"])
         say(text)
-        note_answer(content, is_one=len(questions) == 1)
+        print_answer_notes(content, is_one=len(questions) == 1)
 
 
-def note_answer(content: dict[str, Any], *, is_one: bool) -> None:
+def print_answer_notes(content: dict[str, Any], *, is_one: bool) -> None:
     """Print the notes on an answer, each with the question where others are asked, too."""
     for remark in content["notes"]:
-        note(remark if is_one else f"{content['question']}: {remark}")
+        print_note(remark if is_one else f"{content['question']}: {remark}")
 
 
-def each_answer(questions: Sequence[str], answer: Callable[[str], T]) -> Iterator[T]:
+def answers_to_print(questions: Sequence[str], answer: Callable[[str], T]) -> Iterator[T]:
     """Yield the answer to each question; one without an answer is reported at the end, with its text, as an error."""
     errors: list[str] = []
     for question in questions:
@@ -96,35 +96,35 @@ def printed_answer(
     result = answer_of(pmf, question, base)
     seen = observed(pmf, question)
     beside = {} if seen is None else seen.columns
-    content, shown = _printed_result(question, result, base, beside)
+    content, shown = _printed_answer_itself(question, result, base, beside)
     content = {"question": str(question), **content}
     notes: list[str] = []
     if boot is not None:
         sure = ask(boot, question, base=base)
-        interval, shown = _printed_interval(sure, shown, beside)
+        interval, shown = _printed_answer_interval(sure, shown, beside)
         content |= interval
         notes += [sure.note] if isinstance(sure, tw.Interval | tw.IntervalTable) and sure.note else []
     if seen is not None:
         content |= {name: numbers.tolist() for name, numbers in beside.items()}
-        shown += _printed_observed(beside) if isinstance(result, float) else ""
-        notes += dict.fromkeys(text for side in question.sides for text in _printed_difference(pmf, side))
+        shown += _printed_answer_observed(beside) if isinstance(result, float) else ""
+        notes += dict.fromkeys(text for side in question.sides for text in _printed_answer_difference(pmf, side))
     if boot is None:
         notes += open_notes(pmf, question)
     elif not any("tables allow" in said for said in notes):  # the interval contains all that they do
         notes += filter(None, [never_together(pmf, question), beyond_universe(pmf, question)])
     if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
-        notes += _printed_zeros(question, result, answer_of(pmf, question.second))
+        notes += _printed_answer_zeros(question, result, answer_of(pmf, question.second))
     for side in question.sides:
         known = asked_evidence(pmf.schema, side.given)
         probability = pmf.prob(known) if known else None
         if probability is not None and side is question:
             content["evidence_probability"] = probability
-        notes += _printed_notes(pmf, side, probability)
+        notes += _printed_answer_notes(pmf, side, probability)
     content["notes"] = list(dict.fromkeys(notes))
     return content, shown
 
 
-def _printed_result(
+def _printed_answer_itself(
     question: Question | Contrast, result: Answer, base: float | None, beside: dict[str, Any]
 ) -> tuple[dict[str, Any], str]:
     if isinstance(result, tw.Distribution):
@@ -140,11 +140,11 @@ def _printed_result(
     has_unit = question.sides[0].kind in "HI"
     unit = {None: " nats", 2.0: " bits"}.get(base, f" (base {base:g})" if base else "") if has_unit else ""
     error = getattr(result, "standard_error", 0.0)
-    shown = f"{_printed_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
+    shown = f"{_printed_answer_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
     return {"value": float(result), "standard_error": error}, shown
 
 
-def _printed_interval(sure: Any, text: str, beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def _printed_answer_interval(sure: Any, text: str, beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """Return what replicates say of an answer, and the answer with that as text."""
     if isinstance(sure, tw.Mode):
         agreement = sure.agreement  # type: ignore[attr-defined]  # of a model with replicates
@@ -154,17 +154,18 @@ def _printed_interval(sure: Any, text: str, beside: dict[str, Any]) -> tuple[dic
         content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": sure.level}
         return content, sure.to_text(whole=not is_terminal(sys.stdout), beside=beside)
     content = {"low": sure.low, "high": sure.high, "level": sure.level}
-    return content, f"{text} ({sure.level:.0%}: {_printed_number(sure.low)} to {_printed_number(sure.high)})"
+    low, high = _printed_answer_number(sure.low), _printed_answer_number(sure.high)
+    return content, f"{text} ({sure.level:.0%}: {low} to {high})"
 
 
-def _printed_observed(beside: dict[str, Any]) -> str:
+def _printed_answer_observed(beside: dict[str, Any]) -> str:
     """Return what was observed of one probability, behind the modelled one."""
-    base = f" ({_printed_base(beside)})" if "records" in beside else ""
+    base = f" ({_printed_answer_base(beside)})" if "records" in beside else ""
     share = float(beside["observed"])
-    return f", observed {'–' if share != share else _printed_number(share)}{base}"
+    return f", observed {'–' if share != share else _printed_answer_number(share)}{base}"
 
 
-def _printed_base(beside: dict[str, Any], place: int = 0) -> str:
+def _printed_answer_base(beside: dict[str, Any], place: int = 0) -> str:
     """Return in words how many records a share rests on, and how many they count as because of their weights."""
     records, effective = (
         " and ".join(f"{np.ravel(beside[name])[place]:,.0f}" for name in names if name in beside)
@@ -174,14 +175,14 @@ def _printed_base(beside: dict[str, Any], place: int = 0) -> str:
     return f"{records} {'record' if records == '1' else 'records'}{weighted}"
 
 
-def _printed_zeros(question: Contrast, result: tw.Distribution, divisor: Answer) -> Iterator[str]:
+def _printed_answer_zeros(question: Contrast, result: tw.Distribution, divisor: Answer) -> Iterator[str]:
     """Yield a line where ratios have no value, since what they divide by is 0."""
     zeros = int(np.isnan(result.array).sum()) if not np.asarray(divisor).all() else 0
     if zeros:
         yield f"{zeros} of {result.array.size} ratios have no value: {question.second} is 0 there under the model"
 
 
-def _printed_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
+def _printed_answer_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
     """Yield a line where what was observed differs from the answer by more than chance.
 
     For two variables, that is where `twoway check` calls their table off.
@@ -196,18 +197,18 @@ def _printed_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
     worst = int(np.abs(seen.residuals(modelled)).argmax())
     cell = result.events()[worst] if isinstance(result, tw.Distribution) else {}
     where = ", ".join(f"{quote_word(name)} = {quote_word(label)}" for name, label in cell.items())
-    base = _printed_base(seen.columns, worst)
+    base = _printed_answer_base(seen.columns, worst)
     yield (
         f"observed and modelled shares differ by more than chance{', most at ' if where else ''}{where}: "
         f"observed {seen.shares.flat[worst]:.4f} of {base}, modelled {float(modelled.flat[worst]):.4f}"
     )
 
 
-def _printed_number(value: float) -> str:
+def _printed_answer_number(value: float) -> str:
     return f"{value:.4f}" if value == 0 or 0.0005 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
-def _printed_notes(pmf: tw.JointPMF, question: Question, probability: float | None) -> Iterator[str]:
+def _printed_answer_notes(pmf: tw.JointPMF, question: Question, probability: float | None) -> Iterator[str]:
     """Yield what a reader of the answer should know."""
     for term in (*question.targets, *question.given):
         variable = pmf.schema[term.name]
@@ -243,7 +244,7 @@ def _written_answers(contents: list[dict[str, Any]]) -> Any:
     """Return an Arrow table with the question, categories and number of each row; a variable not asked for is null."""
     import pyarrow as pa
 
-    rows = [row for content in contents for row in _written_rows(content)]
+    rows = [row for content in contents for row in _written_answer_rows(content)]
     names = list(dict.fromkeys(name for _, labels, _ in rows for name in labels))
     numbers = [key for key in _NUMBERS if any(key in values for _, _, values in rows)]
     for name in names:
@@ -259,7 +260,7 @@ def _written_answers(contents: list[dict[str, Any]]) -> Any:
     return pa.table(columns)
 
 
-def _written_rows(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
+def _written_answer_rows(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
     """Yield the question, the labels, and the number with what is known beside it, for each number of an answer."""
     axes = content.get("axes", [])
     key = next(key for key in ("probabilities", "values", "value", "probability") if key in content)

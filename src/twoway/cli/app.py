@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import twoway as tw
-from twoway.cli.output import note, output_wording, say
+from twoway.cli.output import output_wording, print_note, say
 from twoway.errors import FileFormatError, TwowayError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
     with warnings.catch_warnings():
         for category in (UserWarning, FutureWarning):
             warnings.simplefilter("always", category)
-        warnings.showwarning = lambda message, *_, **__: note(output_wording(str(message)))
+        warnings.showwarning = lambda message, *_, **__: print_note(output_wording(str(message)))
         try:
             return _run_app(arguments)
         except SystemExit as ended:
@@ -68,7 +68,7 @@ def run(arguments: list[str], *, debug: bool = False) -> int:
                 import traceback
 
                 traceback.print_exc()
-            message, code = _app_error(error)
+            message, code = _app_error_message(error)
             if message:
                 say(f"twoway: {output_wording(message)}", err=True)
             return code
@@ -91,7 +91,7 @@ def _run_app(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _app_error(error: Exception) -> tuple[str, int]:
+def _app_error_message(error: Exception) -> tuple[str, int]:
     """Return the message for an error, and the exit code."""
     if isinstance(error, TwowayError):
         return str(error), 4 if isinstance(error, OSError | FileFormatError) else 3
@@ -118,7 +118,7 @@ def make_app() -> Typer:
     """Return the application of all commands."""
     from typer import Exit, Option, Typer, echo
 
-    from twoway.cli.reading import expand_options
+    from twoway.cli.reading import Reading
 
     app = Typer(
         help="The joint probability of many discrete variables, from incomplete records or from two-way tables alone.",
@@ -129,7 +129,7 @@ def make_app() -> Typer:
         pretty_exceptions_enable=False,
     )
     for name in COMMANDS:
-        app.command()(expand_options(getattr(import_module(f"twoway.cli.{name}"), name)))
+        app.command()(Reading.expand_options(getattr(import_module(f"twoway.cli.{name}"), name)))
 
     def print_version(is_wanted: bool) -> None:
         if is_wanted:

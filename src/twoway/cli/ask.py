@@ -53,8 +53,8 @@ def ask(
     twoway ask survey.twoway "mode(vote, age | region = north)" "H(vote)" "I(vote; age | region)"
     """
     from twoway.cli.answers import (
-        each_answer,
-        note_answer,
+        answers_to_print,
+        print_answer_notes,
         print_answers,
         printed_answer,
         read_questions,
@@ -67,7 +67,7 @@ def ask(
     if out is not None:
         contents: list[dict[str, Any]] = []
         try:
-            answers = each_answer(
+            answers = answers_to_print(
                 read_questions(questions or ["-"]), lambda asked: printed_answer(pmf, asked, base, boot)
             )
             contents.extend(content for content, _ in answers)
@@ -75,7 +75,7 @@ def ask(
             if contents:
                 write_answers(contents, out)
         for content in contents:
-            note_answer(content, is_one=len(contents) == 1)
+            print_answer_notes(content, is_one=len(contents) == 1)
     elif not questions and is_terminal(sys.stdin):
         ask_at_prompt(pmf, lambda question: print_answers(pmf, [question], base=base, boot=boot))
     else:

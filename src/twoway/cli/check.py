@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 import twoway as tw
 from twoway.cli.options import Json, Seed
-from twoway.cli.output import is_terminal, note, output_wording, say, say_json, shows_progress
+from twoway.cli.output import has_progress_output, is_terminal, output_wording, print_note, say, say_json
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError
 from twoway.storage.container import container_kind
@@ -67,11 +67,11 @@ def check(
         evidence = united.source
         tables_notes = evidence.notes if isinstance(evidence, tw.Tables | tw.PublishedTables) else ()
         for remark in (*united.warnings, *tables_notes):
-            note(output_wording(remark))
+            print_note(output_wording(remark))
     events = [asked_event(evidence, question) for question in ranges or ()]
     result: Any
     if data is None:
-        result = tw.diagnose(evidence, rank, seed=seed, monitor=shows_progress() or None)
+        result = tw.diagnose(evidence, rank, seed=seed, monitor=has_progress_output() or None)
     elif isinstance(evidence, tw.JointPMF):
         observed: Any
         if container_kind(data) == "tables":

@@ -9,7 +9,7 @@ from typer import Argument
 
 import twoway as tw
 from twoway.cli.options import Json, Model
-from twoway.cli.output import note, say, say_json
+from twoway.cli.output import print_note, say, say_json
 from twoway.text import aligned, printable
 
 
@@ -41,4 +41,4 @@ def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")
         rows.append([key.replace("_", "-"), *("–" if value is None else f"{value:,.10g}" for value in values)])
     say(f"{aligned(rows)}\n\n{comparison}")
     for text in comparison.notes:
-        note(text)
+        print_note(text)

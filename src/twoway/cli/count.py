@@ -13,7 +13,7 @@ from typer import Argument, BadParameter, Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json
-from twoway.cli.output import check_output, show
+from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_address
 from twoway.errors import DataError, FileFormatError, TwowayError
@@ -97,15 +97,15 @@ def count(
             "--schema gives all variables and categories; it cannot be combined with --add, --only, --drop or --bins"
         )
     if epsilon is not None:
-        _check_cuts_to_count(reading.bins)
+        _check_count_command_bins(reading.bins)
     order = order or (2 if before is None else before.order)
     declared, columns = (None, {}) if before is None else (before.schema, before.number_columns)
     if schema is not None:
-        declared, columns = _declared_to_count(schema)
+        declared, columns = _count_command_schema(schema)
     if declared is not None:
         reading = reading.like(columns, None if is_address(data) else Path(data))
     if is_address(data):
-        tables, n_records = _count_database(data, table, declared, order, reading, inside)
+        tables, n_records = _count_command_database(data, table, declared, order, reading, inside)
     elif table is not None or inside:
         raise DataError(f"--table and --inside need the address of a database, and {data!r} is not one")
     else:
@@ -126,10 +126,10 @@ def count(
         lines.append(str(tables.releases[-1]))
         if len(tables.releases) > 1:
             lines.append(str(tables.privacy or "there is no guarantee for the counts as a whole"))
-    show(content, "\n".join(lines), json=json)
+    print_output(content, "\n".join(lines), json=json)
 
 
-def _declared_to_count(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
+def _count_command_schema(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
     """Return the schema in a file, and the columns of weights and counts that it remembers.
 
     The file has tables, a model, or JSON with the categories or cut points of each variable.
@@ -150,12 +150,12 @@ def _declared_to_count(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
     if not isinstance(described, dict) or not described:
         raise FileFormatError(f"{str(path)!r} does not hold a schema, such as {_SCHEMA_SHAPE}")
     try:
-        return tw.Schema(tuple(_variable_to_count(name, listed) for name, listed in described.items())), {}
+        return tw.Schema(tuple(_count_command_variable(name, listed) for name, listed in described.items())), {}
     except DataError as error:
         raise FileFormatError(f"{str(path)!r}: {error}") from error
 
 
-def _variable_to_count(name: str, described: Any) -> tw.Variable:
+def _count_command_variable(name: str, described: Any) -> tw.Variable:
     from twoway.data.binning import bin_labels
 
     if isinstance(described, list):
@@ -170,7 +170,7 @@ def _variable_to_count(name: str, described: Any) -> tw.Variable:
     return tw.Variable(name, bin_labels(cuts), edges=tuple(cuts))
 
 
-def _check_cuts_to_count(bins: list[str] | None) -> None:
+def _check_count_command_bins(bins: list[str] | None) -> None:
     """Reject bins with edges from the data, which noise does not hide."""
     for text in bins or ():
         if "," not in text.rpartition("=")[2]:
@@ -180,7 +180,7 @@ def _check_cuts_to_count(bins: list[str] | None) -> None:
             )
 
 
-def _count_database(
+def _count_command_database(
     address: str, name: str | None, schema: tw.Schema | None, order: int, reading: Reading, inside: bool
 ) -> tuple[tw.Tables, int]:
     """Return the tables of a database's table, and the number of its records."""

@@ -10,7 +10,7 @@ from typer import Argument, Option
 import twoway as tw
 from twoway.cli.demo_digits import demo_digits
 from twoway.cli.options import Json
-from twoway.cli.output import say_json, shows_progress
+from twoway.cli.output import has_progress_output, say_json
 from twoway.text import aligned
 
 _HIDDEN = 0.3
@@ -65,7 +65,7 @@ def _demo_titanic(out: Path, *, json: bool) -> None:
         f"ten were hidden, so that only {n_whole:,} rows are complete. Fitting a model to all of them.\n",
         markup=False,
     )
-    pmf = tw.fit(survey, monitor=shows_progress() or None)
+    pmf = tw.fit(survey, monitor=has_progress_output() or None)
     pmf.save(model)
 
     answers, rows = [], [["question", "answer", "in the file", "of so many", "truth"]]

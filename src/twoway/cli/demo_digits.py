@@ -6,7 +6,7 @@ from pathlib import Path
 
 import twoway as tw
 from twoway.arrays import Floats, Ints
-from twoway.cli.output import say_json, shows_progress
+from twoway.cli.output import has_progress_output, say_json
 from twoway.storage.container import whole_or_not_at_all
 
 _LEVELS = 4
@@ -41,7 +41,7 @@ def demo_digits(out: Path, *, json: bool) -> None:
         f"Learning {len(learn)} handwritten digits, 64 pixels of {_LEVELS} grey levels and a label each, "
         f"with half of all pixels hidden: {records.n_observed} of {len(learn) * 65} cells are left."
     )
-    pmf = tw.fit(records, rank=_RANK, monitor=shows_progress() or None)
+    pmf = tw.fit(records, rank=_RANK, monitor=has_progress_output() or None)
     console.print(str(pmf.report), style="dim", markup=False)
 
     console.print(
@@ -51,7 +51,7 @@ def demo_digits(out: Path, *, json: bool) -> None:
     imputed = pmf.impute(hidden.assign(digit=np.nan))
     completed, read = imputed[pixels].to_numpy(), imputed["digit"].to_numpy().astype(int)
     picked = [int(np.flatnonzero(answer == digit)[1]) for digit in range(10)]
-    console.print(_demo_gallery(truth, hidden.to_numpy(), completed, picked[:_SHOWN]))
+    console.print(_demo_digits_gallery(truth, hidden.to_numpy(), completed, picked[:_SHOWN]))
 
     is_hidden = hidden.isna().to_numpy()
     common = np.tile(learn[pixels].mode().iloc[0].to_numpy(), (len(hidden), 1))
@@ -69,7 +69,7 @@ def demo_digits(out: Path, *, json: bool) -> None:
     pmf.save(model)
     # Expected grey levels look smoother than the most probable ones.
     grey = np.stack([hidden.to_numpy(), pmf.impute(hidden, how="mean").to_numpy(), truth])[:, picked] / (_LEVELS - 1)
-    draw_demo(grey.astype(float), read[picked], answer[picked], picture)
+    draw_demo_digits(grey.astype(float), read[picked], answer[picked], picture)
     tw.explore(pmf, page, title="Handwritten digits")
     if json:
         written = {"model": str(model), "picture": str(picture), "page": str(page)}
@@ -88,7 +88,7 @@ def demo_digits(out: Path, *, json: bool) -> None:
     )
 
 
-def _demo_gallery(truth: Floats, hidden: Floats, completed: Floats, picked: list[int]) -> str:
+def _demo_digits_gallery(truth: Floats, hidden: Floats, completed: Floats, picked: list[int]) -> str:
     """Return digits as text, side by side: what is shown, what the model makes of it, and the truth below."""
 
     def line(levels: Floats) -> str:
@@ -101,7 +101,7 @@ def _demo_gallery(truth: Floats, hidden: Floats, completed: Floats, picked: list
     return "\n".join(lines)
 
 
-def draw_demo(grey: Floats, read: Ints, truth: Ints, path: Path) -> None:
+def draw_demo_digits(grey: Floats, read: Ints, truth: Ints, path: Path) -> None:
     """Draw digits in columns, as an SVG: what the model was shown, what it made of it, the truth, how it read each.
 
     Parameters

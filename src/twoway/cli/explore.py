@@ -8,7 +8,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json, Model
-from twoway.cli.output import check_output, note, show
+from twoway.cli.output import check_output, print_note, print_output
 from twoway.model.pmf import model_of
 
 
@@ -43,6 +43,6 @@ def explore(
     size, has_intervals = page.stat().st_size, isinstance(loaded, tw.Bootstrap)
     has_counts = not no_counts and model_of(loaded).counts is not None
     text = f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser"
-    show({"page": str(page), "bytes": size, "intervals": has_intervals, "counts": has_counts}, text, json=json)
+    print_output({"page": str(page), "bytes": size, "intervals": has_intervals, "counts": has_counts}, text, json=json)
     if has_counts:
-        note("the page carries exact two-way counts of the data, also small ones; --no-counts leaves them out")
+        print_note("the page carries exact two-way counts of the data, also small ones; --no-counts leaves them out")

@@ -13,7 +13,7 @@ from typer import Exit, Option
 
 import twoway as tw
 from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
-from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
+from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.data.design import opened_design
 from twoway.errors import DataError, TwowayError
@@ -91,19 +91,19 @@ def fit(
             others = [name for name, value in given.items() if value]
             raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(others or given)}")
         options |= {"share": share, **common}
-        _fit_areas(reading, out, options, counts=not no_counts, force=force, json=json)
+        _fit_command_areas(reading, out, options, counts=not no_counts, force=force, json=json)
         return
     if share:
         raise DataError("--share is for many areas; add --areas")
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
-    is_half_done = beside is not None and beside.exists() and _is_half_fitted(out)
+    is_half_done = beside is not None and beside.exists() and _is_fit_command_continued(out)
     inputs = [reading.tables, reading.layout, reading.errors, reading.columns, reading.db, *(data or [])]
     check_output(out, force or is_half_done, *inputs, is_model=True)
     checkpoint = None if beside is None else Checkpoint(beside)
     united = reading.source(data or [])
     source = united.source
-    _check_questions_to_fit(ask or [], source)
+    _check_fit_command_questions(ask or [], source)
     if intervals and not isinstance(source, tw.Records | tw.Tables | tw.PublishedTables):
         raise DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
@@ -111,7 +111,7 @@ def fit(
     design = reading.design(data or [])
     if design is not None and not intervals:
         raise DataError("the design of a survey matters for intervals; add --intervals")
-    common["monitor"] = shows_progress() or None
+    common["monitor"] = has_progress_output() or None
     pmf = tw.fit(united, checkpoint=checkpoint, **options, **common)
     if design is not None and pmf.report is not None:
         pmf = pmf.with_report(replace(pmf.report, columns={**pmf.report.columns, **reading.design_columns}))
@@ -119,24 +119,24 @@ def fit(
     model.save(out, counts=not no_counts)
     if checkpoint is not None:
         checkpoint.remove()
-    learned = _fit_summary(pmf, source) | {"model": str(out), "sources": len(data or [reading.tables])}
+    learned = _fit_command_summary(pmf, source) | {"model": str(out), "sources": len(data or [reading.tables])}
     learned["proposed_weights"] = reading.proposed_weights(data or [])
     if design is not None and isinstance(source, tw.Records):
         learned["design"] = opened_design(design, source).description
-    show(learned, _fit_text(learned), json=json)
+    print_output(learned, _fit_command_text(learned), json=json)
     if ask:
         if not json:
             say()
         print_answers(pmf, ask, json=json)
     if beside is not None and beside.exists():
-        note(
+        print_note(
             f"{str(beside)!r} keeps the state of the fit: the same command continues it; to begin anew, delete the file"
         )
     if learned["stop_reason"] == "interrupted":
         raise Exit(130)
 
 
-def _fit_areas(
+def _fit_command_areas(
     reading: Reading, folder: Path, options: dict[str, Any], *, counts: bool, force: bool, json: bool
 ) -> None:
     """Fit a model to the tables of each area, and show how well each one fits."""
@@ -163,13 +163,13 @@ def _fit_areas(
         content.append({"area": area, "total": total, "worst_total_variation": worst, "model": str(paths[area])})
         shown = "" if worst is None else f"{worst:.4f}"
         rows.append([printable(area, 40), f"{total:,.0f}", shown, str(paths[area])])
-    show({"areas": content}, aligned(rows), json=json)
+    print_output({"areas": content}, aligned(rows), json=json)
     report = models[next(iter(models))].report
     if options["share"] and report is not None and not json:
-        note(report.warnings[0])
+        print_note(report.warnings[0])
 
 
-def _is_half_fitted(out: Path) -> bool:
+def _is_fit_command_continued(out: Path) -> bool:
     """Return whether a file is the model of a fit that ended early, which the same command continues."""
     try:
         report = tw.JointPMF.load(out).report
@@ -178,17 +178,17 @@ def _is_half_fitted(out: Path) -> bool:
     return report is not None and report.stop_reason in ("interrupted", "time limit")
 
 
-def _check_questions_to_fit(questions: list[str], source: Any) -> None:
+def _check_fit_command_questions(questions: list[str], source: Any) -> None:
     """Raise before the fit if a question cannot be answered: ask a model that knows nothing yet."""
-    from twoway.cli.answers import each_answer
+    from twoway.cli.answers import answers_to_print
     from twoway.questions.language import asked_groups, parse
 
     schema, groups = source.schema, asked_groups(source)
     uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
-    list(each_answer(questions, lambda question: tw.ask(uniform, parse(question, schema, groups))))
+    list(answers_to_print(questions, lambda question: tw.ask(uniform, parse(question, schema, groups))))
 
 
-def _fit_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:
+def _fit_command_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:
     """Return what a fit learned, with warnings and hints in terms of the command line."""
     learned = tw.summarize(pmf, source)
     return learned | {
@@ -197,7 +197,7 @@ def _fit_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:
     }
 
 
-def _fit_text(learned: dict[str, Any]) -> str:
+def _fit_command_text(learned: dict[str, Any]) -> str:
     if "records" in learned:
         holes = learned["holes"] / max(learned["cells"], 1)
         effective = learned["effective_records"]
@@ -227,15 +227,14 @@ def _fit_text(learned: dict[str, Any]) -> str:
     if likelihood is not None:
         rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])
     for number, worst in enumerate(learned.get("worst_fit", [])):
-        text = f"{crossed(worst['variables'], 40)}: total variation {_small(worst['total_variation'])}"
+        text = f"{crossed(worst['variables'], 40)}: total variation {_fit_command_number(worst['total_variation'])}"
         rows.append(["" if number else "worst fit", text])
     if learned["check"] is not None:
         rows.append(["check", printable(str(tw.FitCheck(**learned["check"])), 400)])
     for number, strong in enumerate(learned["strongest"]):
-        rows.append(
-            ["" if number else "strongest", f"{crossed(strong['variables'], 40)}: {_small(strong['nats'])} nats"]
-        )
-    rows += [["hint", hint] for hint in _fit_hints(learned)]
+        text = f"{crossed(strong['variables'], 40)}: {_fit_command_number(strong['nats'])} nats"
+        rows.append(["" if number else "strongest", text])
+    rows += [["hint", hint] for hint in _fit_command_hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
@@ -243,12 +242,12 @@ def _fit_text(learned: dict[str, Any]) -> str:
     return aligned(rows)
 
 
-def _small(number: float) -> str:
+def _fit_command_number(number: float) -> str:
     """Return a number of at least 0 with three digits, which does not look like 0 unless it is."""
     return f"{number:.3f}" if number >= 0.0005 or number == 0 else "< 0.0005"
 
 
-def _fit_hints(learned: dict[str, Any]) -> Iterator[str]:
+def _fit_command_hints(learned: dict[str, Any]) -> Iterator[str]:
     """Yield what may give a better model."""
     from twoway.fitting.summary import MANY_CATEGORIES
 

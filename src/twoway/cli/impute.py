@@ -9,7 +9,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed
-from twoway.cli.output import check_output, show, write_result
+from twoway.cli.output import check_output, print_output, write_output
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
 from twoway.text import counted
@@ -63,7 +63,7 @@ def impute(
         raise DataError(
             f"--draws draws whole copies: it cannot be combined with {'--proba' if proba else f'--how {how}'}"
         )
-    bootstrap = None if draws is None else _load_to_impute(model, draws)
+    bootstrap = None if draws is None else _impute_command_model(model, draws)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     files = reading.files(data)
     table, records = reading.read_by(pmf.schema, data)
@@ -86,8 +86,8 @@ def impute(
             table, as_text = written, cast("Any", np.frompyfunc(str, 1, 1))
             values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
         copies = [fill_frame(table, some, table.column_names) for some in values]
-        result = copies[0] if draws is None else _stack_imputed(copies)
-    write_result(result, out, as_json=json, like=None if proba else files)
+        result = copies[0] if draws is None else _impute_command_copies(copies)
+    write_output(result, out, as_json=json, like=None if proba else files)
     if out is not None:
         summary = {"records": records.n_records, "filled": n_filled, "out": str(out)}
         copies_made = "" if draws is None else f", in {draws} copies"
@@ -95,10 +95,10 @@ def impute(
         text = (
             f"{counted(n_filled, 'missing cell')} in {counted(records.n_records, 'record')} {done}{copies_made}: {out}"
         )
-        show(summary | ({} if draws is None else {"draws": draws}), text, json=json)
+        print_output(summary | ({} if draws is None else {"draws": draws}), text, json=json)
 
 
-def _load_to_impute(model: Path, n_draws: int) -> tw.Bootstrap:
+def _impute_command_model(model: Path, n_draws: int) -> tw.Bootstrap:
     """Return a model with at least as many replicates as copies are drawn."""
     loaded = tw.load(model)
     if not isinstance(loaded, tw.Bootstrap):
@@ -111,7 +111,7 @@ def _load_to_impute(model: Path, n_draws: int) -> tw.Bootstrap:
     return loaded
 
 
-def _stack_imputed(copies: list[Any]) -> Any:
+def _impute_command_copies(copies: list[Any]) -> Any:
     """Return completed copies as one table, with the numbers of copy and record in front, as R's mice writes them."""
     import numpy as np
     import pyarrow as pa

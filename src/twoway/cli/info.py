@@ -10,7 +10,7 @@ from typer import Argument
 
 import twoway as tw
 from twoway.cli.options import Json
-from twoway.cli.output import is_terminal, output_wording, show
+from twoway.cli.output import is_terminal, output_wording, print_output
 from twoway.report import described_form
 from twoway.storage.container import container_kind
 from twoway.text import aligned, counted, crossed, printable
@@ -43,7 +43,7 @@ def info(
         content, text = _records_info(path)
     else:
         content, text = _tables_info(path) if kind == "tables" else _model_info(path)
-    show(content, text, json=json)
+    print_output(content, text, json=json)
 
 
 def _model_info(path: Path) -> tuple[dict[str, Any], str]:

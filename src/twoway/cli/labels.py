@@ -9,7 +9,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
-from twoway.cli.output import check_output, show
+from twoway.cli.output import check_output, print_output
 from twoway.text import aligned, counted, printable
 
 # Annotators and questions printed.
@@ -67,24 +67,24 @@ def labels(
         threads=threads,
     ).fit(read_file_table(data, columns), gold=known)
     for path, frame in (
-        (out, _truth(model, label, proba)),
+        (out, _labels_command_truth(model, label, proba)),
         (annotators, model.quality()),
         (questions, model.next_questions(number) if questions else None),
     ):
         if path is not None:
-            write_table(_arrow(frame), path)
-    content = _summary(model)
-    show(content, _text(content), json=json)
+            write_table(_labels_command_arrow(frame), path)
+    content = _labels_command_summary(model)
+    print_output(content, _labels_command_text(content), json=json)
 
 
-def _truth(model: tw.LabelAggregator, label: str, proba: bool) -> Any:
+def _labels_command_truth(model: tw.LabelAggregator, label: str, proba: bool) -> Any:
     """Return the items, with their labels and probabilities."""
     probabilities = model.probabilities_
     truth = model.labels_.rename(label).to_frame().assign(probability=probabilities.max(axis=1))
     return (truth.join(probabilities.rename(columns="P({})".format)) if proba else truth).reset_index()
 
 
-def _arrow(frame: Any) -> Any:
+def _labels_command_arrow(frame: Any) -> Any:
     """Return a frame as an Arrow table; names of several types become text."""
     import pyarrow as pa
 
@@ -94,7 +94,7 @@ def _arrow(frame: Any) -> Any:
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
-def _summary(model: tw.LabelAggregator) -> dict[str, Any]:
+def _labels_command_summary(model: tw.LabelAggregator) -> dict[str, Any]:
     quality = model.quality().sort_values("information", ascending=False, kind="stable")
     found = model.labels_.value_counts()
     return {
@@ -114,7 +114,7 @@ def _summary(model: tw.LabelAggregator) -> dict[str, Any]:
     }
 
 
-def _text(content: dict[str, Any]) -> str:
+def _labels_command_text(content: dict[str, Any]) -> str:
     classes = [["class", "share", "items"]]
     classes += [[printable(one["label"]), f"{one['share']:.3f}", f"{one['items']:,}"] for one in content["classes"]]
     rows = [["annotator", "labels", "accuracy", "95% interval", "information"]]

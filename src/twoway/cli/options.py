@@ -13,6 +13,8 @@ from typer import Argument, Option
 
 import twoway as tw
 from twoway.errors import DataError, check_known, unknown
+from twoway.questions.conditions import asked_evidence
+from twoway.questions.language import asked_groups, parse_terms
 
 Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
@@ -167,3 +169,12 @@ def replicate_kind_option(text: str | None) -> dict[str, Any]:
         raise DataError(
             f"--replicate-kind must be a kind, or one with a number, such as fay:0.3; got {text!r}"
         ) from None
+
+
+def rules_option(source: Any, impossible: Iterable[str] | None, exact: Iterable[str] | None) -> dict[str, Any]:
+    """Return what nobody is, and the variables of the tables that must hold exactly, of a model's or tables' schema."""
+    schema, groups = source.schema, asked_groups(source)
+    return {
+        "impossible": [asked_evidence(schema, parse_terms(text, schema, groups)) for text in impossible or ()],
+        "exact": [names_option([names], schema.names) for names in exact or ()],
+    }

@@ -59,7 +59,7 @@ def output_wording(text: str) -> str:
     return text
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a note about the result to standard error."""
     say(f"note: {text}", err=True)
 
@@ -69,7 +69,7 @@ def say_json(content: Any) -> None:
     print(output_json(content), flush=True)
 
 
-def show(content: Any, text: object, *, json: bool) -> None:
+def print_output(content: Any, text: object, *, json: bool) -> None:
     """Print a result: its content as JSON, or its text."""
     if json:
         say_json(content)
@@ -137,12 +137,12 @@ def is_terminal(stream: Any) -> bool:
     return bool(stream is not None and stream.isatty())
 
 
-def shows_progress() -> bool:
+def has_progress_output() -> bool:
     """Return whether a progress display is visible."""
     return is_terminal(sys.stderr)
 
 
-def write_result(table: Any, out: Path | None, *, as_json: bool = False, like: FileSet | None = None) -> None:
+def write_output(table: Any, out: Path | None, *, as_json: bool = False, like: FileSet | None = None) -> None:
     """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped if that is a terminal.
 
     SPSS and Stata files get the labels that the files ``like`` have.

@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 import twoway as tw
 from twoway.cli.options import Json, Seed
-from twoway.cli.output import show, shows_progress
+from twoway.cli.output import has_progress_output, print_output
 
 
 def plan(
@@ -48,6 +48,6 @@ def plan(
         tables=tables,
         trials=trials,
         seed=seed,
-        monitor=shows_progress() or None,
+        monitor=has_progress_output() or None,
     )
-    show(result.to_dict(), result, json=json)
+    print_output(result.to_dict(), result, json=json)

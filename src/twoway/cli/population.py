@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from typer import Argument, BadParameter, Option
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Seed, Threads
-from twoway.cli.output import check_output, output_wording, show, shows_progress
-from twoway.cli.reading import Reading, rules_option
+from twoway.cli.options import Force, Json, Seed, Threads, rules_option
+from twoway.cli.output import check_output, has_progress_output, output_wording, print_output
+from twoway.cli.reading import Reading
 from twoway.storage.container import container_kind
 from twoway.text import plain_data
 
@@ -50,16 +50,16 @@ def population(
     twoway population --tables sheet.csv -n 50000 -o people.parquet
     """
     check_output(out, force, model, reading.tables, reading.layout, reading.errors, is_records=True)
-    source, published = _source_and_tables(reading, model)
+    source, published = _population_command_source(reading, model)
     rules = rules_option(source, impossible, exact)
-    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
+    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": has_progress_output() or None}
     people = tw.population(source, n, tables=published, **rules, **common)
     people.save(out, monitor=common["monitor"])
     content = plain_data(people.report) | {"worst": people.report.worst, "out": str(out)}
-    show(content, output_wording(f"{people.report}\nwritten  {out}"), json=json)
+    print_output(content, output_wording(f"{people.report}\nwritten  {out}"), json=json)
 
 
-def _source_and_tables(reading: Reading, model: Path | None) -> tuple[Any, tw.Tables | None]:
+def _population_command_source(reading: Reading, model: Path | None) -> tuple[Any, tw.Tables | None]:
     """Return the model or what to fit, and the tables to agree with where these are others."""
     is_model = model is not None and container_kind(model) == "model"
     if model is None if reading.tables is None else model is not None and not is_model:

@@ -14,20 +14,25 @@ from typer import BadParameter, Option
 from typer.models import OptionInfo
 
 import twoway as tw
-from twoway.cli.options import bins_option, missing_option, names_option, replicate_kind_option, where_option
-from twoway.cli.table_columns import binned_columns, check_categories
+from twoway.cli.options import (
+    bins_option,
+    missing_option,
+    names_option,
+    replicate_kind_option,
+    rules_option,
+    where_option,
+)
+from twoway.cli.table_columns import binned_table_columns, check_table_columns
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.file_table import read_file_table
 from twoway.data.files.text_files import NO_TEXT
 from twoway.data.reading import check_columns_to_read, columns_to_read
 from twoway.errors import DataError, UnknownNameError, check_known
-from twoway.questions.conditions import asked_evidence
-from twoway.questions.language import asked_groups, parse_terms
 from twoway.storage.container import container_kind
 from twoway.text import without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from twoway.fitting.sources import United
 
@@ -40,13 +45,6 @@ OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_ki
 """The options that say how a survey was drawn: `Reading.design`."""
 MAX_CATEGORIES = 1000
 """Columns with more distinct values are probably free text, identifiers or measurements."""
-
-
-def _replicate_numbers(column: Any) -> Any:
-    try:
-        return column.astype(float)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"column {column.name!r} must hold replicate weights, which are numbers: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -188,7 +186,7 @@ class Reading:
         replicates = names_option(self.replicate_weights, files.columns)
         wanted = list(dict.fromkeys([*columns.values(), *replicates]))
         frame = read_file_table(files, wanted, where=self.condition).to_pandas()
-        weights = frame[replicates].apply(_replicate_numbers) if replicates else None
+        weights = frame[replicates].apply(self._replicate_numbers) if replicates else None
         parts = {what: frame[column] for what, column in columns.items()}
         return tw.Design(**parts, replicates=weights, **replicate_kind_option(self.replicate_kind))
 
@@ -333,12 +331,12 @@ class Reading:
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
                 raise DataError(f"{files.name!r} has columns but no records{met}")
-        binned = binned_columns(table, self.bins or (), declared.add_to(labels), numbers)
+        binned = binned_table_columns(table, self.bins or (), declared.add_to(labels), numbers)
         declared = replace(binned.over(declared), only=kept)
         if is_streamed:
             most, where = self.max_categories, self.condition
             return tw.FileRecords(files, columns=declared, missing=labels, max_categories=most, where=where, **numbers)
-        check_categories(table, [name for name in kept if not declared[name].cuts], self.max_categories)
+        check_table_columns(table, [name for name in kept if not declared[name].cuts], self.max_categories)
         return tw.Records(table, columns=declared, missing=labels, **numbers)
 
     def read_by(self, schema: tw.Schema, path: Path) -> tuple[Any, tw.Records]:
@@ -363,35 +361,33 @@ class Reading:
             return self.read_by(schema, path)[1]
         return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
 
+    @staticmethod
+    def _replicate_numbers(column: Any) -> Any:
+        try:
+            return column.astype(float)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"column {column.name!r} must hold replicate weights, which are numbers: {error}") from None
 
-def rules_option(source: Any, impossible: Iterable[str] | None, exact: Iterable[str] | None) -> dict[str, Any]:
-    """Return what nobody is, and the variables of the tables that must hold exactly, of a model's or tables' schema."""
-    schema, groups = source.schema, asked_groups(source)
-    return {
-        "impossible": [asked_evidence(schema, parse_terms(text, schema, groups)) for text in impossible or ()],
-        "exact": [names_option([names], schema.names) for names in exact or ()],
-    }
+    @classmethod
+    def expand_options(cls, command: Callable[..., None]) -> Callable[..., None]:
+        """Return a command whose parameter ``reading: Annotated[Reading, "only", …]`` is the options named there.
 
+        typer reads the options of a command from its signature, and has no groups of them.
+        """
+        signature = inspect.signature(command, eval_str=True)
+        if "reading" not in signature.parameters:
+            return command
+        offered: tuple[str, ...] = signature.parameters["reading"].annotation.__metadata__
+        hints = get_type_hints(cls)
+        keyword = Parameter.KEYWORD_ONLY
+        others = [p.replace(kind=keyword) for p in signature.parameters.values() if p.name != "reading"]
+        options = [Parameter(name, keyword, default=getattr(cls, name), annotation=hints[name]) for name in offered]
 
-def expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameter ``reading: Annotated[Reading, "only", …]`` is the options named there.
+        @functools.wraps(command)
+        def expanded(**given: Any) -> None:
+            chosen = {name: given.pop(name) for name in offered}
+            command(reading=cls(**chosen, offered=offered), **given)
 
-    typer reads the options of a command from its signature, and has no groups of them.
-    """
-    signature = inspect.signature(command, eval_str=True)
-    if "reading" not in signature.parameters:
-        return command
-    offered: tuple[str, ...] = signature.parameters["reading"].annotation.__metadata__
-    hints = get_type_hints(Reading)
-    keyword = Parameter.KEYWORD_ONLY
-    others = [p.replace(kind=keyword) for p in signature.parameters.values() if p.name != "reading"]
-    options = [Parameter(name, keyword, default=getattr(Reading, name), annotation=hints[name]) for name in offered]
-
-    @functools.wraps(command)
-    def expanded(**given: Any) -> None:
-        chosen = {name: given.pop(name) for name in offered}
-        command(reading=Reading(**chosen, offered=offered), **given)
-
-    expanded.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
-    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *options)}
-    return expanded
+        expanded.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
+        expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *options)}
+        return expanded

@@ -6,7 +6,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json, Model, Out, Seed
-from twoway.cli.output import check_output, write_result
+from twoway.cli.output import check_output, write_output
 
 
 def sample(
@@ -37,4 +37,4 @@ def sample(
     check_output(out, force, model, is_records=True)
     pmf = asked_given(tw.JointPMF.load(model), given)
     drawn = pmf.from_parameters(tw.Schema(tuple(map(plain, pmf.schema))), pmf.parameters)
-    write_result(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)
+    write_output(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)

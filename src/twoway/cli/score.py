@@ -9,7 +9,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Out
-from twoway.cli.output import check_output, say, say_json, write_result
+from twoway.cli.output import check_output, say, say_json, write_output
 from twoway.cli.reading import Reading
 
 _CELLS_SHOWN = 3
@@ -45,7 +45,7 @@ def score(
     _, records = reading.read_by(pmf.schema, data)
     if top is None:
         scores = pmf.log_prob(records)
-        write_result(pa.table({"record": np.arange(1, len(scores) + 1), "log_prob": scores}), out, as_json=json)
+        write_output(pa.table({"record": np.arange(1, len(scores) + 1), "log_prob": scores}), out, as_json=json)
         return
     least = tw.surprises(pmf, records, top)
     if out is not None:
@@ -56,7 +56,7 @@ def score(
         ]
         for row in rows:  # a column of a file cannot hold labels of several types
             row |= {key: str(row[key]) for key in ("category", "expected") if row[key] is not None}
-        write_result(pa.Table.from_pylist(rows), out)
+        write_output(pa.Table.from_pylist(rows), out)
         return
     for surprise in least:
         number = surprise.record + 1

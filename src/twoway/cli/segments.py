@@ -10,7 +10,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Seed, Threads, names_option
-from twoway.cli.output import check_output, output_wording, say, say_json, shows_progress
+from twoway.cli.output import check_output, has_progress_output, output_wording, say, say_json
 from twoway.cli.reading import Reading
 from twoway.errors import DataError, TwowayError
 from twoway.storage.container import container_kind
@@ -72,25 +72,26 @@ def segments(
     check_output(model, force, data, reading.columns, is_model=True)
     if out is not None:
         check_segments_path(out)
-    counts = segments_count(count)
-    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": shows_progress() or None}
+    counts = segments_count_option(count)
+    common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": has_progress_output() or None}
     if container_kind(data) == "model":
         if covariates or outcomes or assignments:
             raise DataError(f"{str(data)!r} is a model: --covariates, --outcomes and --assignments need the records")
         found = tw.Segments.load(data)
         others: dict[str, list[str]] = {}
     else:
-        reading, others = _apart(reading, data, {"covariates": covariates, "outcomes": outcomes})
+        reading, others = _segments_reading(reading, data, {"covariates": covariates, "outcomes": outcomes})
         records = reading.records(data)
         found = tw.segments(records, counts, starts=starts, replicates=replicates, **common)
-    found = _named(found, names)
+    found = _name_segments(found, names)
     if model is not None:
         found.save(model)
     tables = found.tables()
     texts = [str(found)]
     if any(others.values()) or assignments is not None:
         table, _ = reading.read_by(found.pmf.schema, data)
-        frame = _with_columns(table, reading, data, [name for of_kind in others.values() for name in of_kind])
+        related = [name for of_kind in others.values() for name in of_kind]
+        frame = _segments_with_columns(table, reading, data, related)
         options = {"weights": reading.weights, "replicates": max(LEAST_REPLICATES, replicates), **common}
         if others.get("covariates"):
             effects = found.covariates(frame, others["covariates"], correction=correction or "ml", **options)  # type: ignore[arg-type]
@@ -114,12 +115,12 @@ def segments(
     say(output_wording("\n\n".join(texts)))
 
 
-def segments_count(text: str) -> list[int]:
+def segments_count_option(text: str) -> list[int]:
     """Return the numbers of "4", "2..8" or "2,3,5".
 
     Examples
     --------
-    >>> segments_count("2..4"), segments_count("5"), segments_count("2, 6")
+    >>> segments_count_option("2..4"), segments_count_option("5"), segments_count_option("2, 6")
     ([2, 3, 4], [5], [2, 6])
     """
     try:
@@ -134,7 +135,9 @@ def segments_count(text: str) -> list[int]:
     return numbers
 
 
-def _apart(reading: Reading, data: Path, others: dict[str, list[str] | None]) -> tuple[Reading, dict[str, list[str]]]:
+def _segments_reading(
+    reading: Reading, data: Path, others: dict[str, list[str] | None]
+) -> tuple[Reading, dict[str, list[str]]]:
     """Return how the answers are read, without the columns that segments are related to, and these."""
     known = reading.files(data).columns
     chosen = {kind: names_option(given, known) for kind, given in others.items()}
@@ -147,7 +150,7 @@ def _apart(reading: Reading, data: Path, others: dict[str, list[str] | None]) ->
     return replace(reading, drop=[*(reading.drop or []), *left_out] or None), chosen
 
 
-def _named(found: tw.Segments, names: list[str] | None) -> tw.Segments:
+def _name_segments(found: tw.Segments, names: list[str] | None) -> tw.Segments:
     """Return segments with the names that the user gave: of all, in order, or of some by their old names."""
     if not names:
         return found
@@ -157,7 +160,7 @@ def _named(found: tw.Segments, names: list[str] | None) -> tw.Segments:
     return found.rename([name.strip() for text in names for name in text.split(",")])
 
 
-def _with_columns(table: Any, reading: Reading, data: Path, names: list[str]) -> Any:
+def _segments_with_columns(table: Any, reading: Reading, data: Path, names: list[str]) -> Any:
     """Return a table in which some columns are numbers, or labels where the file has them, without missing codes."""
     import numpy as np
     import pyarrow as pa

@@ -9,7 +9,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json, Model, names_option
-from twoway.cli.output import check_output, show
+from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import OF_DESIGN, Reading
 from twoway.errors import DataError
 
@@ -71,7 +71,7 @@ def table(
         tabulation_ending(out)
     loaded = tw.load(model)
     known = loaded.schema.names
-    asked = None if rows is None else _names("--rows", rows, known)
+    asked = None if rows is None else _table_command_names("--rows", rows, known)
     observed: dict[str, Any] = {}
     if data is not None:
         report = model_of(loaded).report
@@ -79,15 +79,15 @@ def table(
         observed = {"records": reading.read_by(loaded.schema, data)[1], "design": reading.design([data])}
     elif reading.design_columns:
         raise DataError("the design of a survey is that of its records: add --data")
-    banner = _names("--columns", columns, known, within=WITHIN)
-    tables = tw.tabulate(loaded, asked, banner, nets=_nets(net or []), **observed)
+    banner = _table_command_names("--columns", columns, known, within=WITHIN)
+    tables = tw.tabulate(loaded, asked, banner, nets=_table_command_nets(net or []), **observed)
     if out is None:
-        show(tables.to_dict() if json else {}, tables, json=json)
+        print_output(tables.to_dict() if json else {}, tables, json=json)
         return
     tables.save(out)
 
 
-def _names(option: str, given: list[str], known: tuple[str, ...], within: str | None = None) -> list[str]:
+def _table_command_names(option: str, given: list[str], known: tuple[str, ...], within: str | None = None) -> list[str]:
     """Return the variables that an option names; those named one by one, each once. Nests stay as they are written."""
     parts = [part.strip() for text in given for part in ([text] if text in known else text.split(","))]
     names: list[str] = []
@@ -99,7 +99,7 @@ def _names(option: str, given: list[str], known: tuple[str, ...], within: str | 
     return list(dict.fromkeys(names))
 
 
-def _nets(given: list[str]) -> dict[str, str]:
+def _table_command_nets(given: list[str]) -> dict[str, str]:
     """Return conditions by the names of their nets."""
     nets: dict[str, str] = {}
     for text in given:

@@ -17,7 +17,7 @@ from twoway.text import counted, shortlist
 _MOST_NAMED = 6
 
 
-def binned_columns(
+def binned_table_columns(
     table: Any, requests: Sequence[str], missing: tw.MissingLabels, weighed: Mapping[str, Any]
 ) -> tw.Columns:
     """Return the columns that --bins names, cut into bins of about equally many records, or as given.
@@ -46,7 +46,7 @@ def binned_columns(
     return tw.Columns(found)
 
 
-def check_categories(table: Any, names: Sequence[str], most: int) -> None:
+def check_table_columns(table: Any, names: Sequence[str], most: int) -> None:
     """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
     import pyarrow as pa
 

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 import twoway as tw
 from twoway.cli.options import Force, Json
-from twoway.cli.output import check_output, note, say, show
+from twoway.cli.output import check_output, print_note, print_output, say
 from twoway.errors import DataError, check_known
 from twoway.text import aligned, counted, crossed, printable, shortlist
 
@@ -53,7 +53,7 @@ def tables(
     try:
         found = tw.find_layout(sheet, **options) if layout is None else tw.SheetLayout.load(layout)
     except DataError as error:
-        if out is None or out.suffix == ".tables" or layout is not None or not _save_draft(sheet, out, options):
+        if out is None or out.suffix == ".tables" or layout is not None or not _save_tables_draft(sheet, out, options):
             raise
         raise DataError(f"{error}; {out} has all but the names: replace those that begin with '?'") from error
     notes: list[str] = []
@@ -68,15 +68,15 @@ def tables(
         notes.append(f"a fit would refuse these tables as they are: {error}")
     content: dict[str, Any] = {
         "areas": areas if areas != [""] else [],
-        "tables": [_described(table) for table in first],
+        "tables": [_tables_command_table(table) for table in first],
         "groups": {name: dict(members) for name, members in found.groups.items()},
         "notes": notes,
         "layout": None if out is None else str(out),
     }
-    show(content, _tables_text(content["tables"], content["groups"], areas), json=json)
+    print_output(content, _tables_command_text(content["tables"], content["groups"], areas), json=json)
     if not json:
         for text in notes:
-            note(text)
+            print_note(text)
     if out is None:
         return
     if out.suffix == ".tables":
@@ -87,7 +87,7 @@ def tables(
         say(f"{'tables' if out.suffix == '.tables' else 'layout'}: {out}")
 
 
-def _save_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
+def _save_tables_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
     """Write the layout of a sheet that lacks nothing but names; return whether that is so."""
     from twoway.tables.crosstabs.layout_finding import draft_layout
 
@@ -98,7 +98,7 @@ def _save_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
     return True
 
 
-def _described(table: SheetTable) -> dict[str, Any]:
+def _tables_command_table(table: SheetTable) -> dict[str, Any]:
     """Return what was understood of a table."""
     names = [" × ".join(table.variables[axis] for axis in margin.axes) or "all" for margin in table.margins]
     margins = [f"{margin.role} of {name}" for margin, name in zip(table.margins, names, strict=True)]
@@ -115,7 +115,7 @@ def _described(table: SheetTable) -> dict[str, Any]:
     }
 
 
-def _tables_text(tables: Sequence[dict[str, Any]], groups: Mapping[str, Any], areas: Sequence[str]) -> str:
+def _tables_command_text(tables: Sequence[dict[str, Any]], groups: Mapping[str, Any], areas: Sequence[str]) -> str:
     rows: list[list[str]] = []
     for table in tables[:_MOST_TABLES]:
         total = "" if table["sum"] is None else f", sum {table['sum']:,.6g}"

@@ -9,7 +9,7 @@ from typer import Exit, Option
 
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Threads
-from twoway.cli.output import check_output, note, show, shows_progress
+from twoway.cli.output import check_output, has_progress_output, print_note, print_output
 from twoway.cli.reading import Reading
 from twoway.model.pmf import model_of
 from twoway.text import counted
@@ -39,11 +39,11 @@ def update(
     pmf = model_of(loaded)
     reading = reading.like({} if pmf.report is None else pmf.report.columns, data)
     records = reading.open_by(pmf.schema, data)
-    updated = tw.update(pmf, records, extend=reading.extend, threads=threads, monitor=shows_progress() or None)
+    updated = tw.update(pmf, records, extend=reading.extend, threads=threads, monitor=has_progress_output() or None)
     target = out or model
     updated.save(target)
     if loaded is not pmf:
-        note(f"{target} has no replicates for intervals, as {model} had: those do not know the new records")
+        print_note(f"{target} has no replicates for intervals, as {model} had: those do not know the new records")
     new = [
         {"variable": after.name, "category": label}
         for before, after in zip(pmf.schema, updated.schema, strict=True)
@@ -58,6 +58,6 @@ def update(
     lines += [f"new category of {added['variable']!r}: {added['category']!r}" for added in new]
     content = {"model": str(target), "records": records.n_records, "total": report.n_records, "passes": passes}
     content |= {"stop_reason": report.stop_reason.value, "new_categories": new}
-    show(content, "\n".join(lines), json=json)
+    print_output(content, "\n".join(lines), json=json)
     if was_interrupted:
         raise Exit(130)

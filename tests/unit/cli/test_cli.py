@@ -426,7 +426,7 @@ def test_an_interrupted_fit_is_saved_and_marked(cli, folder, monkeypatch):
     def interrupt(progress):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("twoway.cli.fit.shows_progress", lambda: interrupt)
+    monkeypatch.setattr("twoway.cli.fit.has_progress_output", lambda: interrupt)
     code, out, err = cli(
         "fit", "survey.csv", "-o", "i.twoway", "--only", "age,vote,trust", "--rank", "2", "--solver", "em"
     )

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import twoway
 from twoway.cli.app import make_app
-from twoway.cli.demo_digits import draw_demo
+from twoway.cli.demo_digits import draw_demo_digits
 from twoway.model.pmf import JointPMF
 
 
@@ -47,7 +47,7 @@ def test_the_picture_shows_hidden_right_and_wrong(tmp_path):
     grey = np.zeros((3, 2, 64))
     grey[0, 0, 0] = np.nan
     grey[1, 1] = 1
-    draw_demo(grey, np.array([3, 4]), np.array([3, 5]), tmp_path / "digits.svg")
+    draw_demo_digits(grey, np.array([3, 4]), np.array([3, 5]), tmp_path / "digits.svg")
     picture = ElementTree.parse(tmp_path / "digits.svg").getroot()
     colours = Counter(element.get("fill") for element in picture.iter())
     assert colours["#d6def6"] == 1  # one hidden pixel
