@@ -127,10 +127,10 @@ def head() -> None:
 
 def show(name: str, pmf: tw.JointPMF, n: int, exact: Sequence[Any], impossible: Sequence[str] = ()) -> None:
     """Write a population in a process of its own, check the file, and print a row."""
-    from twoway.questions.answer import asked_evidence
+    from twoway.questions.conditions import condition_labels
     from twoway.questions.language import parse_terms
 
-    rules = [asked_evidence(pmf.schema, parse_terms(rule, pmf.schema)) for rule in impossible]
+    rules = [condition_labels(pmf.schema, parse_terms(rule, pmf.schema)) for rule in impossible]
     with tempfile.TemporaryDirectory() as folder:
         model, out = f"{folder}/model.twoway", f"{folder}/people.parquet"
         pmf.save(model)

@@ -14,11 +14,11 @@ import twoway as tw
 from twoway.cli.output import is_terminal, output_json, output_wording, print_note, say, say_json
 from twoway.errors import DataError, QuestionError, TwowayError
 from twoway.questions import Answer, Contrast, Question, ask
-from twoway.questions.answer import answer_of, asked_question
-from twoway.questions.conditions import asked_codes, asked_evidence
-from twoway.questions.observed import is_table_off, observed
-from twoway.questions.open_answers import beyond_universe, never_together, open_notes
-from twoway.questions.question import quote_word
+from twoway.questions.answer import answer_of, question_to_answer
+from twoway.questions.conditions import condition_labels, condition_term_codes
+from twoway.questions.observed import is_observed_table_off, observed
+from twoway.questions.open_answers import open_as_never_together, open_beyond_universe, open_notes
+from twoway.questions.question import question_word
 
 _SHOWN_LABELS = 8
 _RECORDS, _EFFECTIVE = ("records", "other_records"), ("effective_records", "other_effective_records")
@@ -92,7 +92,7 @@ def printed_answer(
 
     Replicates of the model add an interval to the answer, and its counts what was observed.
     """
-    question = asked_question(pmf, text)
+    question = question_to_answer(pmf, text)
     result = answer_of(pmf, question, base)
     seen = observed(pmf, question)
     beside = {} if seen is None else seen.columns
@@ -111,11 +111,11 @@ def printed_answer(
     if boot is None:
         notes += open_notes(pmf, question)
     elif not any("tables allow" in said for said in notes):  # the interval contains all that they do
-        notes += filter(None, [never_together(pmf, question), beyond_universe(pmf, question)])
+        notes += filter(None, [open_as_never_together(pmf, question), open_beyond_universe(pmf, question)])
     if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
         notes += _printed_answer_zeros(question, result, answer_of(pmf, question.second))
     for side in question.sides:
-        known = asked_evidence(pmf.schema, side.given)
+        known = condition_labels(pmf.schema, side.given)
         probability = pmf.prob(known) if known else None
         if probability is not None and side is question:
             content["evidence_probability"] = probability
@@ -191,12 +191,12 @@ def _printed_answer_difference(pmf: tw.JointPMF, question: Question) -> Iterator
     if question.kind != "P" or seen is None or not (seen.records > 0).any():
         return
     modelled = np.asarray(result)
-    is_off = is_table_off(pmf, names) if len(names) == 2 else seen.most_unlike(modelled) is not None
+    is_off = is_observed_table_off(pmf, names) if len(names) == 2 else seen.most_unlike(modelled) is not None
     if not is_off:
         return
     worst = int(np.abs(seen.residuals(modelled)).argmax())
     cell = result.events()[worst] if isinstance(result, tw.Distribution) else {}
-    where = ", ".join(f"{quote_word(name)} = {quote_word(label)}" for name, label in cell.items())
+    where = ", ".join(f"{question_word(name)} = {question_word(label)}" for name, label in cell.items())
     base = _printed_answer_base(seen.columns, worst)
     yield (
         f"observed and modelled shares differ by more than chance{', most at ' if where else ''}{where}: "
@@ -214,7 +214,7 @@ def _printed_answer_notes(pmf: tw.JointPMF, question: Question, probability: flo
         variable = pmf.schema[term.name]
         has_order = variable.values is None and term.labels and variable.find(term.labels[0]) is not None
         if term.operator[:1] in ("<", ">") and has_order:
-            labels = [str(variable.categories[code]) for code in asked_codes(variable, term)]
+            labels = [str(variable.categories[code]) for code in condition_term_codes(variable, term)]
             if len(labels) > _SHOWN_LABELS:
                 labels = [*labels[:2], "…", f"{labels[-1]} ({len(labels)} categories)"]
             yield f"{term} selects, in the order of the categories: {', '.join(labels)}"

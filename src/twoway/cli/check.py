@@ -48,7 +48,7 @@ def check(
 
     twoway check survey.twoway --range "P(vote = yes | age = old, region = north)"
     """
-    from twoway.questions.answer import asked_event
+    from twoway.questions.answer import event_to_answer
 
     if reading.design_columns and data is None:
         raise DataError("the design of a survey matters for the test of a model against its records: add --data")
@@ -68,7 +68,7 @@ def check(
         tables_notes = evidence.notes if isinstance(evidence, tw.Tables | tw.PublishedTables) else ()
         for remark in (*united.warnings, *tables_notes):
             print_note(output_wording(remark))
-    events = [asked_event(evidence, question) for question in ranges or ()]
+    events = [event_to_answer(evidence, question) for question in ranges or ()]
     result: Any
     if data is None:
         result = tw.diagnose(evidence, rank, seed=seed, monitor=has_progress_output() or None)

@@ -181,9 +181,9 @@ def _is_fit_command_continued(out: Path) -> bool:
 def _check_fit_command_questions(questions: list[str], source: Any) -> None:
     """Raise before the fit if a question cannot be answered: ask a model that knows nothing yet."""
     from twoway.cli.answers import answers_to_print
-    from twoway.questions.language import asked_groups, parse
+    from twoway.questions.language import groups_to_parse, parse
 
-    schema, groups = source.schema, asked_groups(source)
+    schema, groups = source.schema, groups_to_parse(source)
     uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
     list(answers_to_print(questions, lambda question: tw.ask(uniform, parse(question, schema, groups))))
 

@@ -103,19 +103,19 @@ def _records_info(path: Path) -> tuple[dict[str, Any], str]:
 def _variables_info(schema: Any) -> str:
     """Return a line for each variable: name, number of categories, the first of them, labels that mean missing."""
     from twoway.data.missing import USUAL
-    from twoway.questions.question import quote_word
+    from twoway.questions.question import question_word
 
     rows = [["variable", "categories", ""]]
     for variable in schema:
         n_shown = _MOST_LABELS if is_terminal(sys.stdout) else len(variable)
-        labels = [printable(quote_word(label), 60) for label in variable.categories[:n_shown]]
+        labels = [printable(question_word(label), 60) for label in variable.categories[:n_shown]]
         more = [f"… ({len(variable) - n_shown} more)"] if len(variable) > n_shown else []
         own = [label for label in variable.missing or () if label not in USUAL]
         # A number is remembered as text, too.
         shown = (f"{label[0]:g} to {label[1]:g}" if isinstance(label, tuple) else str(label) for label in own)
         gone = dict.fromkeys(shown)
         missing = f"  (missing: {printable(', '.join(gone), 60)})" if gone else ""
-        name = printable(quote_word(variable.name), 200)  # as in a question, like the labels
+        name = printable(question_word(variable.name), 200)  # as in a question, like the labels
         said = f"{printable(variable.label, 60)}: " if variable.label else ""
         rows.append([name, str(len(variable)), said + ", ".join([*labels, *more]) + missing])
     if max(len(variable.name) for variable in schema) <= _WIDE:

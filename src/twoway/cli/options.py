@@ -13,8 +13,8 @@ from typer import Argument, Option
 
 import twoway as tw
 from twoway.errors import DataError, check_known, unknown
-from twoway.questions.conditions import asked_evidence
-from twoway.questions.language import asked_groups, parse_terms
+from twoway.questions.conditions import condition_labels
+from twoway.questions.language import groups_to_parse, parse_terms
 
 Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
@@ -173,8 +173,8 @@ def replicate_kind_option(text: str | None) -> dict[str, Any]:
 
 def rules_option(source: Any, impossible: Iterable[str] | None, exact: Iterable[str] | None) -> dict[str, Any]:
     """Return what nobody is, and the variables of the tables that must hold exactly, of a model's or tables' schema."""
-    schema, groups = source.schema, asked_groups(source)
+    schema, groups = source.schema, groups_to_parse(source)
     return {
-        "impossible": [asked_evidence(schema, parse_terms(text, schema, groups)) for text in impossible or ()],
+        "impossible": [condition_labels(schema, parse_terms(text, schema, groups)) for text in impossible or ()],
         "exact": [names_option([names], schema.names) for names in exact or ()],
     }

@@ -26,7 +26,7 @@ def sample(
 
     twoway sample survey.twoway -n 5 --given "region = north"
     """
-    from twoway.questions.answer import asked_given
+    from twoway.questions.conditions import model_given_conditions
     from twoway.schema import label_key
 
     def plain(variable: tw.Variable) -> tw.Variable:
@@ -35,6 +35,6 @@ def sample(
         return tw.Variable(variable.name, tuple(map(repr, variable.categories))) if is_mixed else variable
 
     check_output(out, force, model, is_records=True)
-    pmf = asked_given(tw.JointPMF.load(model), given)
+    pmf = model_given_conditions(tw.JointPMF.load(model), given)
     drawn = pmf.from_parameters(tw.Schema(tuple(map(plain, pmf.schema))), pmf.parameters)
     write_output(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)

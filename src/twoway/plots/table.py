@@ -9,7 +9,7 @@ import numpy as np
 from twoway.errors import DataError
 from twoway.plots.drawing import draw_heatmap, drawing_axes, drawn_label
 from twoway.tabulation.result import BannerTable
-from twoway.tabulation.writing import table_title
+from twoway.tabulation.writing import written_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def plot_table(table: BannerTable, *, ax: Axes | None = None) -> Axes:
         vmin=0.0,
         vmax=100.0,
     )
-    ax.set_title(drawn_label(table_title(table), 70), fontsize="medium", loc="left", fontweight="bold")
+    ax.set_title(drawn_label(written_title(table), 70), fontsize="medium", loc="left", fontweight="bold")
     return ax
 
 

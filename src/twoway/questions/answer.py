@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.distribution import Distribution, Quantity
-from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError, warn_caller
+from twoway.errors import DataError, QuestionError, warn_caller
 from twoway.model.information import Estimate
 from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF, model_of
-from twoway.questions.conditions import asked_evidence
-from twoway.questions.language import asked_groups, parse, parse_terms
+from twoway.questions.conditions import condition_labels, model_given_conditions
+from twoway.questions.language import groups_to_parse, parse
 from twoway.questions.open_answers import open_notes
 from twoway.questions.question import Contrast, Question, Term
 from twoway.schema import Label
@@ -75,28 +74,28 @@ def ask(
     boot, pmf = (None, pmf) if isinstance(pmf, JointPMF) else (pmf, model_of(pmf))
     if not isinstance(question, str | Question | Contrast):
         raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
-    asked = asked_question(pmf, question)
+    asked = question_to_answer(pmf, question)
     if boot is not None and isinstance(asked, Question) and asked.kind == "mode":
-        known_labels = asked_evidence(pmf.schema, asked.given)
+        known_labels = condition_labels(pmf.schema, asked.given)
         return (boot.given(known_labels) if known_labels else boot).mode([term.name for term in asked.targets])
     answer = answer_of(pmf, asked, base)
     if boot is not None:  # whose notes say the rest
-        return _with_interval(boot, asked, answer, base)
+        return _answer_with_interval(boot, asked, answer, base)
     for unseen in open_notes(pmf, asked):
         warn_caller(unseen)
     return answer
 
 
-def asked_question(pmf: JointPMF, question: str | Question | Contrast) -> Question | Contrast:
+def question_to_answer(pmf: JointPMF, question: str | Question | Contrast) -> Question | Contrast:
     """Return a question to a model as data."""
-    return parse(question, pmf.schema, asked_groups(pmf)) if isinstance(question, str) else question
+    return parse(question, pmf.schema, groups_to_parse(pmf)) if isinstance(question, str) else question
 
 
 def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = None) -> Answer:
     """Return the answer to a question as a model without replicates gives it."""
     if isinstance(asked, Contrast):
         first, second = (np.asarray(answer_of(pmf, side)) for side in asked.sides)
-        numbers = contrast_of(asked, first, second)
+        numbers = contrast_answer(asked, first, second)
         if asked.operator == "/" and not second.any():
             raise QuestionError(f"{asked} has no value: {asked.second} is 0 under the model")
         if not asked.axes:
@@ -104,7 +103,7 @@ def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = No
         quantity: Quantity = "difference" if asked.operator == "-" else "ratio"
         axes = [pmf.schema[name] for name in asked.axes]
         return Distribution(axes, numbers, quantity=quantity, library=pmf.library)
-    known, targets = asked_given(pmf, asked.given), [term.name for term in asked.targets]
+    known, targets = model_given_conditions(pmf, asked.given), [term.name for term in asked.targets]
     groups = [term.name for term in asked.given if not term.operator]
     match asked.kind:
         case "P":
@@ -124,16 +123,16 @@ def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = No
             return known.mutual_information(targets, others, groups or None, base)
 
 
-def contrast_of(asked: Contrast, first: Floats, second: Floats) -> Floats:
+def contrast_answer(asked: Contrast, first: Floats, second: Floats) -> Floats:
     """Return the difference or ratio of the numbers of two sides, an axis for each variable; NaN for a ratio to 0."""
-    first, second = aligned_sides(asked, first, second)
+    first, second = contrast_answer_sides(asked, first, second)
     if asked.operator == "-":
         return np.asarray(first - second)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.where(second != 0, first / second, np.nan))
 
 
-def aligned_sides(asked: Contrast, *arrays: Floats) -> list[Floats]:
+def contrast_answer_sides(asked: Contrast, *arrays: Floats) -> list[Floats]:
     """Return the numbers of each side with the axes of the answer; those of an axis that a side lacks are equal."""
     aligned = []
     for side, array in zip(asked.sides, arrays, strict=True):
@@ -143,23 +142,23 @@ def aligned_sides(asked: Contrast, *arrays: Floats) -> list[Floats]:
     return list(np.broadcast_arrays(*aligned))
 
 
-def _contrast_interval(boot: Bootstrap, asked: Contrast, answer: Answer) -> Interval | IntervalTable:
+def _contrast_answer_interval(boot: Bootstrap, asked: Contrast, answer: Answer) -> Interval | IntervalTable:
     """Return a difference or ratio with intervals, from what each replicate answers to it."""
     is_difference, is_share, about = asked.operator == "-", asked.first.kind == "P", asked.names
     # Where tables determine both sides, they determine what the two differ by, though none shows all variables.
     if boot.observed is not None and not any(boot.observed.leaves_open(side.names) for side in asked.sides):
         about = () if boot.observed.leaves_open(about) else about
     ends, note = boot.answer(
-        lambda pmf: contrast_of(asked, *(np.asarray(answer_of(pmf, side)) for side in asked.sides)),
+        lambda pmf: contrast_answer(asked, *(np.asarray(answer_of(pmf, side)) for side in asked.sides)),
         "nonnegative" if is_share and not is_difference else "real",
         about,
     )
     least, most = (-1.0, 1.0) if is_difference else (0.0, np.inf)
     low, high = (np.clip(end, least, most) if is_share else end for end in (ends.low, ends.high))
-    return _surrounded(answer, low, high, boot.level, note)
+    return _answer_within(answer, low, high, boot.level, note)
 
 
-def _surrounded(answer: Answer, low: Floats, high: Floats, level: float, note: str) -> Interval | IntervalTable:
+def _answer_within(answer: Answer, low: Floats, high: Floats, level: float, note: str) -> Interval | IntervalTable:
     """Return an answer with the ends of its intervals."""
     if isinstance(answer, Distribution):
         ends = [Distribution(answer.variables, end, quantity=answer.quantity) for end in (low, high)]
@@ -167,31 +166,31 @@ def _surrounded(answer: Answer, low: Floats, high: Floats, level: float, note: s
     return Interval(float(answer), float(low), float(high), level, note)  # type: ignore[arg-type]
 
 
-def _with_interval(
+def _answer_with_interval(
     boot: Bootstrap, question: Question | Contrast, answer: Answer, base: float | None
 ) -> Interval | IntervalTable:
     """Return the answer to a question for numbers with the intervals that replicates of the model give it."""
     if isinstance(question, Contrast):
-        return _contrast_interval(boot, question, answer)
+        return _contrast_answer_interval(boot, question, answer)
     targets = [term.name for term in question.targets]
     scales: dict[str, Scale] = {"P": "probability", "E": "real"}
 
     def entropies(pmf: JointPMF) -> float:
-        return sum(float(asked_given(pmf, question.given).entropy(name, base)) for name in targets)
+        return sum(float(model_given_conditions(pmf, question.given).entropy(name, base)) for name in targets)
 
     ends, note = boot.answer(
         lambda pmf: np.asarray(answer_of(pmf, question, base)),
         scales.get(question.kind, "nonnegative"),
         question.names,
         entropies if question.kind == "H" else None,
-        _asked_cells(boot.pmf, question, answer) if question.kind == "P" else (),
+        _answer_cells(boot.pmf, question, answer) if question.kind == "P" else (),
     )
-    return _surrounded(answer, ends.low, ends.high, boot.level, note)
+    return _answer_within(answer, ends.low, ends.high, boot.level, note)
 
 
-def _asked_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _answer_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the event and the evidence of each probability in an answer."""
-    event, known = asked_evidence(pmf.schema, question.targets), asked_evidence(pmf.schema, question.given)
+    event, known = condition_labels(pmf.schema, question.targets), condition_labels(pmf.schema, question.given)
     if not isinstance(result, Distribution):
         return [(event, known)]
     groups = [term.name for term in question.given if not term.operator]
@@ -202,39 +201,25 @@ def _asked_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tupl
     ]
 
 
-def asked_event(source: Any, text: str) -> tuple[dict[str, list[Label]], dict[str, list[Label]]]:
+def event_to_answer(source: Any, text: str) -> tuple[dict[str, list[Label]], dict[str, list[Label]]]:
     """Return the event and the evidence of a question for one probability to a model, records or tables.
 
     Examples
     --------
     >>> from twoway.schema import Schema, Variable
     >>> schema = Schema((Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))))
-    >>> asked_event(JointPMF([1.0], [[[0.5], [0.5]]] * 2, schema), "P(vote = yes | age != old)")
+    >>> event_to_answer(JointPMF([1.0], [[[0.5], [0.5]]] * 2, schema), "P(vote = yes | age != old)")
     ({'vote': ['yes']}, {'age': ['young']})
     """
-    question, schema = parse(text, source.schema, asked_groups(source)), source.schema
+    question, schema = parse(text, source.schema, groups_to_parse(source)), source.schema
     if isinstance(question, Contrast) or not question.is_one_probability:
         raise QuestionError(f"a range needs one probability, such as P(vote = yes | age = old); got {question}")
-    return asked_evidence(schema, question.targets), asked_evidence(schema, question.given)
-
-
-def asked_given(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
-    """Return the model given conditions such as ``age = 30-39, vote != no``."""
-    if isinstance(conditions, str):
-        conditions = parse_terms(conditions, pmf.schema, asked_groups(pmf)) if conditions.strip() else ()
-    terms = [term for term in conditions if term.operator]
-    if not terms:
-        return pmf
-    try:
-        return pmf.given(asked_evidence(pmf.schema, terms))
-    except ImpossibleEvidenceError:
-        shown = ", ".join(map(str, terms))
-        raise ImpossibleEvidenceError(f"the evidence {shown} has probability 0 under the model") from None
+    return condition_labels(schema, question.targets), condition_labels(schema, question.given)
 
 
 def _ask_probability(pmf: JointPMF, targets: tuple[Term, ...], groups: list[str]) -> float | Distribution:
     """Return the probability of the targets' values, or the distribution of the targets, in each group."""
-    event = asked_evidence(pmf.schema, targets)
+    event = condition_labels(pmf.schema, targets)
     if not event:
         joint = pmf.marginal([*groups, *(term.name for term in targets)])
         if not groups:

@@ -8,26 +8,42 @@ import operator
 from collections.abc import Iterable, Sequence
 
 from twoway.data.binning import format_bin_edge
-from twoway.errors import QuestionError
-from twoway.questions.question import Term, quote_word
+from twoway.errors import ImpossibleEvidenceError, QuestionError
+from twoway.model.pmf import JointPMF
+from twoway.questions.language import groups_to_parse, parse_terms
+from twoway.questions.question import Term, question_word
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import shortlist
 
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-def asked_evidence(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
+def model_given_conditions(pmf: JointPMF, conditions: str | Iterable[Term]) -> JointPMF:
+    """Return the model given conditions such as ``age = 30-39, vote != no``."""
+    if isinstance(conditions, str):
+        conditions = parse_terms(conditions, pmf.schema, groups_to_parse(pmf)) if conditions.strip() else ()
+    terms = [term for term in conditions if term.operator]
+    if not terms:
+        return pmf
+    try:
+        return pmf.given(condition_labels(pmf.schema, terms))
+    except ImpossibleEvidenceError:
+        shown = ", ".join(map(str, terms))
+        raise ImpossibleEvidenceError(f"the evidence {shown} has probability 0 under the model") from None
+
+
+def condition_labels(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
     """Return the labels that terms allow, for each variable that they constrain."""
-    allowed = asked_evidence_codes(schema, terms)
+    allowed = condition_codes(schema, terms)
     return {name: [schema[name].categories[code] for code in codes] for name, codes in allowed.items()}
 
 
-def asked_evidence_codes(schema: Schema, terms: Iterable[Term]) -> dict[str, list[int]]:
+def condition_codes(schema: Schema, terms: Iterable[Term]) -> dict[str, list[int]]:
     """Return the codes of the labels that terms allow, for each variable that they constrain."""
     allowed: dict[str, list[int]] = {}
     for term in terms:
         if term.operator:
-            codes = asked_codes(schema[term.name], term)
+            codes = condition_term_codes(schema[term.name], term)
             kept = [code for code in allowed.get(term.name, codes) if code in codes]
             if not kept:
                 raise QuestionError(f"the conditions on {term.name!r} exclude every category")
@@ -35,13 +51,13 @@ def asked_evidence_codes(schema: Schema, terms: Iterable[Term]) -> dict[str, lis
     return allowed
 
 
-def asked_codes(variable: Variable, term: Term) -> list[int]:
+def condition_term_codes(variable: Variable, term: Term) -> list[int]:
     """Return the codes of the categories that a term allows.
 
     Numbers are compared by value; ordered categories by their order; bins with a number that lies between two of them.
     """
     if term.operator in _COMPARE and variable.edges is not None and variable.find(term.labels[0]) is None:
-        codes = _asked_bins(variable, variable.edges, term)
+        codes = _condition_bins(variable, variable.edges, term)
     elif term.operator in _COMPARE:
         if not variable.is_ordered:
             example = Term(variable.name, "in", variable.categories[:2])
@@ -66,7 +82,7 @@ def asked_codes(variable: Variable, term: Term) -> list[int]:
     return codes
 
 
-def _asked_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[int]:
+def _condition_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[int]:
     """Return the codes of the bins on one side of a number, which must be an edge: the others hold numbers of both."""
     threshold, is_above = float(term.labels[0]), term.operator[0] == ">"
     # The first number above the division: an edge belongs to the bin above it.
@@ -74,10 +90,10 @@ def _asked_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[
     place = bisect.bisect_left(edges, start)
     if start not in edges:
         near = [
-            f"{quote_word(variable.name)} {_asked_division(edge, is_above)}"
+            f"{question_word(variable.name)} {_condition_division(edge, is_above)}"
             for edge in edges[max(place - 1, 0) : place + 1]
         ]
-        shown = shortlist([plain_label(float(_asked_division(edge, is_above).split()[1])) for edge in edges])
+        shown = shortlist([plain_label(float(_condition_division(edge, is_above).split()[1])) for edge in edges])
         raise QuestionError(
             f"{term} cannot be answered: {variable.name!r} is in bins, and {variable.categories[place]!r} has numbers "
             f"on both sides; the bins are divided at {shown}: ask for {' or '.join(near)}"
@@ -85,7 +101,7 @@ def _asked_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[
     return list(range(place + 1, len(variable)) if is_above else range(place + 1))
 
 
-def _asked_division(edge: float, is_above: bool) -> str:
+def _condition_division(edge: float, is_above: bool) -> str:
     """Return the comparison that divides numbers at an edge, such as ">= 40".
 
     Bins that hold their upper end begin just above a shorter number: that of "> 30" at 30.000000000000004.

@@ -19,7 +19,7 @@ from twoway.questions.question import (
     Kind,
     Question,
     Term,
-    quote_word,
+    question_word,
 )
 from twoway.schema import Label, Schema, Variable, plain_label
 from twoway.text import brief, escaped, shortlist
@@ -81,7 +81,7 @@ def parse(text: str, schema: Schema, groups: Groups | None = None) -> Question |
         P(vot | age = 40+)
           ^^^
     """
-    return _QuestionReader(text, schema, groups).question()
+    return _LanguageParser(text, schema, groups).question()
 
 
 def parse_terms(text: str, schema: Schema, groups: Groups | None = None) -> tuple[Term, ...]:
@@ -93,10 +93,10 @@ def parse_terms(text: str, schema: Schema, groups: Groups | None = None) -> tupl
     >>> print(*parse_terms("age != old, vote = yes", Schema((Variable("age", ("old",)), Variable("vote", ("yes",))))))
     age != old vote = yes
     """
-    return _QuestionReader(text, schema, groups).only_terms()
+    return _LanguageParser(text, schema, groups).only_terms()
 
 
-def asked_groups(source: Any) -> Groups:
+def groups_to_parse(source: Any) -> Groups:
     """Return labels that published tables have for several categories: those of tables, or of what a model knows.
 
     Examples
@@ -104,7 +104,7 @@ def asked_groups(source: Any) -> Groups:
     >>> from twoway.tables.published.tables import PublishedTable, PublishedTables
     >>> tables = [PublishedTable.of("age", {"0-64": 80, "65-74": 15, "75+": 5})]
     >>> tables += [PublishedTable.of("age", {"0-64": 80, "65+": 20})]
-    >>> asked_groups(PublishedTables.of(tables, groups={"age": {"65+": ["65-74", "75+"]}}))
+    >>> groups_to_parse(PublishedTables.of(tables, groups={"age": {"65+": ["65-74", "75+"]}}))
     {'age': {'65+': ['65-74', '75+']}}
     """
     published: Any = (source.counts and source.counts.published) if isinstance(source, JointPMF) else source
@@ -115,7 +115,7 @@ def asked_groups(source: Any) -> Groups:
     }
 
 
-class _QuestionReader:
+class _LanguageParser:
     """A text and the position in it."""
 
     def __init__(self, text: str, schema: Schema, groups: Groups | None) -> None:
@@ -277,7 +277,7 @@ class _QuestionReader:
                 raise self.error("this quote is not closed")
             start, self.at = self.at, quoted.end()
             try:
-                return _Word(_ESCAPE.sub(_unescape, quoted.group()[1:-1]), True, start, self.at)
+                return _Word(_ESCAPE.sub(_parsed_escape, quoted.group()[1:-1]), True, start, self.at)
             except KeyError as error:
                 message = f"invalid escape {escaped(error.args[0])} in quotes; allowed: {_ESCAPES}"
                 raise self.error(message, start, self.at) from None
@@ -293,7 +293,7 @@ class _QuestionReader:
         """Return the category that the next word names, or those of a group; a number to compare with may be none."""
         word = self.word("a label")
         # A number comes first: text can be given in quotes.
-        readings: list[Label] = [*([] if word.is_quoted else _unquoted(word.text)), word.text]
+        readings: list[Label] = [*([] if word.is_quoted else _parsed_unquoted(word.text)), word.text]
         for reading in readings:
             if variable.find(reading) is not None:
                 return (reading,)
@@ -310,13 +310,13 @@ class _QuestionReader:
         raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)
 
 
-def _unescape(match: re.Match[str]) -> str:
+def _parsed_escape(match: re.Match[str]) -> str:
     """Return the character of an escape sequence; KeyError if it is invalid."""
     escape = match.group()
     return chr(int(escape[2:], 16)) if len(escape) > 2 else _ESCAPED[escape]
 
 
-def _unquoted(text: str) -> Sequence[Label]:
+def _parsed_unquoted(text: str) -> Sequence[Label]:
     """Return the number or truth value of a word without quotes, if it is one."""
     if text.casefold() in TRUTHS:
         return [TRUTHS[text.casefold()]]
@@ -347,12 +347,12 @@ def complete_question(text: str, schema: Schema) -> list[str]:
         begun = begun.lstrip("-−/ ")
         lead = word[: len(word) - len(begun)]
         return [f"{lead}{kind}(" for kind in KINDS if kind.casefold().startswith(begun.casefold())]
-    name = _name_to_complete(text[:start])
+    name = _name_in_language(text[:start])
     known = schema[name].categories if name in schema else schema.names
-    return [lead + quote_word(label) for label in known if str(label).casefold().startswith(begun.casefold())]
+    return [lead + question_word(label) for label in known if str(label).casefold().startswith(begun.casefold())]
 
 
-def _name_to_complete(text: str) -> str:
+def _name_in_language(text: str) -> str:
     """Return the variable whose label comes next, "" if a name comes next."""
     # A regular expression would take quadratic time on long text.
     brace = text.rfind("{")

@@ -15,8 +15,8 @@ from twoway.checks.significance import SIGNIFICANT, holm_corrected, standardized
 from twoway.data.weights import effective_weights
 from twoway.model.pmf import JointPMF, model_of
 from twoway.notebook import Shown
-from twoway.questions.answer import aligned_sides, asked_question, contrast_of, share_in_groups
-from twoway.questions.conditions import asked_evidence_codes
+from twoway.questions.answer import contrast_answer, contrast_answer_sides, question_to_answer, share_in_groups
+from twoway.questions.conditions import condition_codes
 from twoway.questions.question import Contrast, Question
 from twoway.text import aligned
 
@@ -79,7 +79,7 @@ class Observed(Shown):
         return np.where(known, residuals, 0.0)
 
 
-def is_table_off(pmf: JointPMF, names: Sequence[str]) -> bool:
+def is_observed_table_off(pmf: JointPMF, names: Sequence[str]) -> bool:
     """Return whether the table of two variables is one of those that the check of the fit calls off."""
     names = sorted(names, key=pmf.schema.index)
     counts = None if pmf.counts is None else pmf.counts.of(names)
@@ -114,14 +114,14 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
     (array([0.5, 0. ]), array([2., 1.]))
     """
     pmf = model_of(pmf)
-    asked = asked_question(pmf, question)
+    asked = question_to_answer(pmf, question)
     if isinstance(asked, Contrast):
         sides = [side for side in (observed(pmf, side) for side in asked.sides) if side is not None]
         if len(sides) < 2:
             return None
-        shares = contrast_of(asked, sides[0].shares, sides[1].shares)
-        records, other_records = aligned_sides(asked, *(side.records for side in sides))
-        effective, other_effective = aligned_sides(asked, *(side.effective for side in sides))
+        shares = contrast_answer(asked, sides[0].shares, sides[1].shares)
+        records, other_records = contrast_answer_sides(asked, *(side.records for side in sides))
+        effective, other_effective = contrast_answer_sides(asked, *(side.effective for side in sides))
         return Observed(shares, records, effective, other_records, other_effective)
     is_mean, values = asked.kind == "E", pmf.schema[asked.targets[0].name].values
     groups, shown = [term.name for term in asked.given if not term.operator], asked.axes
@@ -131,8 +131,8 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
     sums = pmf.counts.sums_of(names) if is_counted and pmf.counts is not None else None
     if pmf.counts is None or sums is None or not sums.any():
         return None
-    among = _restricted(sums, names, asked_evidence_codes(pmf.schema, asked.given))
-    hits = _restricted(among[0], names, asked_evidence_codes(pmf.schema, asked.targets))
+    among = _observed_among(sums, names, condition_codes(pmf.schema, asked.given))
+    hits = _observed_among(among[0], names, condition_codes(pmf.schema, asked.targets))
     if is_mean:
         hits = hits * np.reshape(values or (), [-1 if name == asked.targets[0].name else 1 for name in names])
     hits = hits.sum(axis=tuple(range(len(shown), hits.ndim)))
@@ -144,7 +144,7 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
     return Observed(share_in_groups(hits, counts), records, effective_weights(counts, squares))
 
 
-def _restricted(counts: Floats, names: Sequence[str], allowed: Mapping[str, Sequence[int]]) -> Floats:
+def _observed_among(counts: Floats, names: Sequence[str], allowed: Mapping[str, Sequence[int]]) -> Floats:
     """Return the counts of allowed categories, and 0 elsewhere."""
     for axis, name in enumerate(names):
         if name in allowed:

@@ -31,9 +31,9 @@ class Term:
 
     def __str__(self) -> str:
         if not self.operator:
-            return quote_word(self.name)
-        shown = ", ".join(map(quote_word, self.labels))
-        return f"{quote_word(self.name)} {self.operator} {f'{{{shown}}}' if self.operator.endswith('in') else shown}"
+            return question_word(self.name)
+        shown = ", ".join(map(question_word, self.labels))
+        return f"{question_word(self.name)} {self.operator} {f'{{{shown}}}' if self.operator.endswith('in') else shown}"
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,12 @@ class Contrast:
         return max(self.first.axes, self.second.axes, key=len)
 
 
-def quote_word(label: Label) -> str:
+def question_word(label: Label) -> str:
     """Return a name or label as it is written in a question, in quotes if needed.
 
     Examples
     --------
-    >>> quote_word("30-39"), quote_word("Never, ever"), quote_word(4), quote_word("4")
+    >>> question_word("30-39"), question_word("Never, ever"), question_word(4), question_word("4")
     ('30-39', "'Never, ever'", '4', "'4'")
     """
     if not isinstance(label, str):

@@ -59,7 +59,7 @@ class BannerGroup:
 def opened_banner(schema: Schema, columns: Names) -> list[BannerGroup]:
     """Return the groups of columns of a banner, that of all records first."""
     texts = [columns] if isinstance(columns, str) else list(columns)
-    nests = [_nest(schema, text) for text in texts]
+    nests = [_banner_nest(schema, text) for text in texts]
     if (twice := first_duplicate([f" {WITHIN} ".join(nest) for nest in nests])) is not None:
         raise DataError(f"{twice!r} is asked for twice in columns; name a variable once")
     groups = [BannerGroup(None)]
@@ -77,7 +77,7 @@ def opened_banner(schema: Schema, columns: Names) -> list[BannerGroup]:
     return groups
 
 
-def _nest(schema: Schema, text: str) -> list[str]:
+def _banner_nest(schema: Schema, text: str) -> list[str]:
     """Return the variables of a part of a banner, the outermost first."""
     names = [text] if text in schema else [name.strip() for name in str(text).split(WITHIN)]
     if len(names) > 1 and not all(names):
@@ -88,19 +88,19 @@ def _nest(schema: Schema, text: str) -> list[str]:
     return names
 
 
-def heads_of(groups: Sequence[BannerGroup]) -> tuple[BannerColumn, ...]:
+def banner_heads(groups: Sequence[BannerGroup]) -> tuple[BannerColumn, ...]:
     """Return the heads of all columns, with letters."""
     named = [(group.title, group.variable) for group in groups if group.variable is not None]
     heads = [(title, label) for title, variable in named for label in variable.categories]
-    return BannerColumn("", TOTAL, ""), *(BannerColumn(*head, _letter(place)) for place, head in enumerate(heads))
+    return BannerColumn("", TOTAL, ""), *(BannerColumn(*head, _banner_letter(at)) for at, head in enumerate(heads))
 
 
-def _letter(place: int) -> str:
+def _banner_letter(place: int) -> str:
     """Return the letter of a column: A to Z, then AA, AB, …
 
     Examples
     --------
-    >>> [_letter(place) for place in (0, 25, 26, 701, 702)]
+    >>> [_banner_letter(place) for place in (0, 25, 26, 701, 702)]
     ['A', 'Z', 'AA', 'ZZ', 'AAA']
     """
     letters = ""

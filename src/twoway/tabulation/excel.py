@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twoway.data.files.workbook import Sheet, Workbook
-from twoway.tabulation.writing import banner_groups, explained, table_title
+from twoway.tabulation.writing import written_banner, written_notes, written_title
 from twoway.text import printable
 
 if TYPE_CHECKING:
@@ -18,19 +18,19 @@ _HEAD_ROWS, _LABEL_COLUMNS = 3, 2
 _GREY = "#666666"
 
 
-def tabulation_workbook(tabulation: Tabulation) -> bytes:
+def tabulation_excel(tabulation: Tabulation) -> bytes:
     """Return a workbook with the tables below one another, their tests, and notes."""
     book = Workbook()
-    _write_tables(book.add_sheet("Tables"), tabulation)
-    _write_tests(book.add_sheet("Tests"), tabulation)
-    _write_notes(book.add_sheet("Notes"), tabulation)
+    _excel_tables(book.add_sheet("Tables"), tabulation)
+    _excel_tests(book.add_sheet("Tests"), tabulation)
+    _excel_notes(book.add_sheet("Notes"), tabulation)
     return book.content()
 
 
-def _write_tables(sheet: Sheet, tabulation: Tabulation) -> None:
+def _excel_tables(sheet: Sheet, tabulation: Tabulation) -> None:
     columns = tabulation.columns
     at = _LABEL_COLUMNS
-    for name, count in banner_groups(columns):
+    for name, count in written_banner(columns):
         head = {"bold": True, "align": "center", "bottom": 1, "bg_color": "#DCE6F1"}
         if count > 1:
             sheet.sheet.merge_range(0, at, 0, at + count - 1, printable(name, None), sheet.format(**head))
@@ -53,12 +53,12 @@ def _write_tables(sheet: Sheet, tabulation: Tabulation) -> None:
     sheet.sheet.repeat_rows(0, _HEAD_ROWS - 1)
     line = _HEAD_ROWS
     for table in tabulation:
-        line = _write_table(sheet, table, line) + 1
+        line = _excel_table(sheet, table, line) + 1
 
 
-def _write_table(sheet: Sheet, table: BannerTable, line: int) -> int:
+def _excel_table(sheet: Sheet, table: BannerTable, line: int) -> int:
     """Write a table from a line on; return the line behind it."""
-    sheet.text(line, 0, table_title(table), bold=True, font_size=12)
+    sheet.text(line, 0, written_title(table), bold=True, font_size=12)
     line += 1
     if np.isfinite(table.records).any():
         bases = {"Base": table.records} | ({"Effective base": table.effective} if table.is_weighted else {})
@@ -92,7 +92,7 @@ def _write_table(sheet: Sheet, table: BannerTable, line: int) -> int:
     return line
 
 
-def _write_tests(sheet: Sheet, tabulation: Tabulation) -> None:
+def _excel_tests(sheet: Sheet, tabulation: Tabulation) -> None:
     heads = ("Question", "By", "F", "Degrees 1", "Degrees 2", "p-value")
     for place, head in enumerate(heads):
         sheet.text(0, place, head, bold=True, bottom=1, bg_color="#DCE6F1")
@@ -111,11 +111,11 @@ def _write_tests(sheet: Sheet, tabulation: Tabulation) -> None:
             line += 1
 
 
-def _write_notes(sheet: Sheet, tabulation: Tabulation) -> None:
+def _excel_notes(sheet: Sheet, tabulation: Tabulation) -> None:
     sheet.sheet.set_column(0, 0, 20)
     sheet.sheet.set_column(1, 1, 110)
     sheet.sheet.fit_to_pages(1, 0)
-    said = [("", text) for text in explained(tabulation)]
+    said = [("", text) for text in written_notes(tabulation)]
     said += [(table.name, note) for table in tabulation for note in table.notes]
     for line, (name, text) in enumerate(said):
         sheet.text(line, 0, name, bold=True, valign="top")

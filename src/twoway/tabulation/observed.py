@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.checks.column_tests import column_intervals, column_p_values
 from twoway.checks.sampled_table import DesignTest, SampledRecords, SampledTable, sampled_table_of_sums
+from twoway.checks.significance import LEAST_EXPECTED
 from twoway.errors import DataError
 from twoway.model.counts import Counts
 from twoway.questions.answer import share_in_groups
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ObservedSource:
     """Where observed numbers come from."""
 
     counts: Counts | None
@@ -29,7 +31,7 @@ class Evidence:
     has_design: bool = False
     """Whether letters and intervals are those of the design of the records."""
 
-    def of(self, question: Variable, group: BannerGroup) -> Observed | None:
+    def of(self, question: Variable, group: BannerGroup) -> ObservedColumns | None:
         """Return what was observed of a question in some columns, None where that is not known."""
         variables = [question, *([] if group.variable is None else [group.variable])]
         names, shape = [variable.name for variable in variables], (3, len(question), group.size)
@@ -37,19 +39,19 @@ class Evidence:
             try:
                 sampled = self.records.table(names, group.codes)
             except DataError:  # no record shows them together
-                return Observed(group, np.zeros(shape), None, self.has_design, True)
+                return ObservedColumns(group, np.zeros(shape), None, self.has_design, True)
             sums = np.stack([sampled.shares, sampled.records, sampled.squares]).reshape(shape)
-            return Observed(group, sums, sampled, self.has_design, True)
+            return ObservedColumns(group, sums, sampled, self.has_design, True)
         if self.counts is None or group.among or (found := self.counts.sums_of(names)) is None:
             return None
         sums = found.reshape(shape)
         can_compare = group.variable is not None and bool(sums[0].any())
         counted = sampled_table_of_sums(variables, sums) if can_compare else None
-        return Observed(group, sums, counted, False, not self.counts.lacks_totals)
+        return ObservedColumns(group, sums, counted, False, not self.counts.lacks_totals)
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedColumns:
     """What was observed of a question in some columns."""
 
     group: BannerGroup
@@ -96,3 +98,14 @@ class Observed:
     def differences(self, scores: Floats) -> Floats:
         """Return the p-values of differences between columns, (n_scores, n_columns, n_columns)."""
         return column_p_values(self.sums, scores, self.table if self.has_design else None)
+
+    def sparse_notes(self) -> Iterator[str]:
+        """Yield a note where a test rests on too few records in many cells."""
+        sums = self.sums
+        counts = sums[0] * (sums[1].sum() / max(sums[0].sum(), np.finfo(float).tiny))
+        expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(counts.sum(), np.finfo(float).tiny)
+        if (few := int(((expected > 0) & (expected < LEAST_EXPECTED)).sum())) > 0.2 * (expected > 0).sum():
+            yield (
+                f"fewer than {LEAST_EXPECTED:.0f} records are expected in {few} of {expected.size} cells by "
+                f"{self.group.title!r}: its test is rough"
+            )

@@ -20,9 +20,8 @@ from twoway.errors import FileFormatError, check_known
 from twoway.notebook import Shown
 from twoway.schema import Label
 from twoway.storage.container import whole_or_not_at_all
-from twoway.tabulation.excel import tabulation_workbook
-from twoway.tabulation.pages import tabulation_html, tabulation_page
-from twoway.tabulation.writing import NUMBERS, long_table, tabulation_markdown, tabulation_text
+from twoway.tabulation import writing
+from twoway.tabulation.excel import tabulation_excel
 from twoway.text import plain_data
 
 RowKind = Literal["category", "net", "mean"]
@@ -131,11 +130,11 @@ class Tabulation(Shown):
         import narwhals as nw
 
         check_known("library", LIBRARIES, library)
-        return nw.from_arrow(long_table(self), backend=library).to_native()  # type: ignore[arg-type]
+        return nw.from_arrow(writing.written_long_table(self), backend=library).to_native()  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain data, as JSON can hold them."""
-        parts = (*NUMBERS, "higher_than", "records", "effective", "tests", "notes")
+        parts = (*writing.NUMBERS, "higher_than", "records", "effective", "tests", "notes")
         tables = [
             {
                 "name": table.name,
@@ -157,7 +156,7 @@ class Tabulation(Shown):
         """
         ending = tabulation_ending(path)
         if ending in _LONG:
-            write_table(long_table(self), path)
+            write_table(writing.written_long_table(self), path)
             return
         content = _WRITERS[ending](self)
         with whole_or_not_at_all(path) as stream:
@@ -165,21 +164,21 @@ class Tabulation(Shown):
 
     def to_text(self) -> str:
         """Return the tables as text."""
-        return tabulation_text(self)
+        return writing.tabulation_text(self)
 
     def to_markdown(self) -> str:
         """Return the tables in Markdown."""
-        return tabulation_markdown(self)
+        return writing.tabulation_markdown(self)
 
     def to_html(self) -> str:
         """Return the tables as a page."""
-        return tabulation_page(self)
+        return writing.tabulation_page(self)
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return tabulation_html(self)
+        return writing.tabulation_html(self)
 
 
 def tabulation_ending(path: str | os.PathLike[str]) -> str:
@@ -196,9 +195,9 @@ def tabulation_ending(path: str | os.PathLike[str]) -> str:
 # What writes tables, by the ending of the file; those of a row per number are written as records are.
 _LONG = (".csv", ".tsv", ".parquet", ".arrow")
 _WRITERS: dict[str, Callable[[Tabulation], str | bytes]] = {
-    ".xlsx": tabulation_workbook,
-    ".html": tabulation_page,
-    ".md": tabulation_markdown,
+    ".xlsx": tabulation_excel,
+    ".html": writing.tabulation_page,
+    ".md": writing.tabulation_markdown,
     ".txt": lambda tables: f"{tables}\n",
     ".json": lambda tables: json.dumps(tables.to_dict(), ensure_ascii=False, allow_nan=False) + "\n",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, combinations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.sampled_table import SampledRecords
-from twoway.checks.significance import LEAST_EXPECTED, SIGNIFICANT, holm_corrected
+from twoway.checks.significance import SIGNIFICANT, holm_corrected
 from twoway.data.design import Design
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
@@ -21,11 +21,11 @@ from twoway.model.intervals import Intervals, Scale
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.questions.answer import share_in_groups
-from twoway.questions.conditions import asked_evidence_codes
-from twoway.questions.language import asked_groups, parse_terms
+from twoway.questions.conditions import condition_codes
+from twoway.questions.language import groups_to_parse, parse_terms
 from twoway.schema import Variable, first_duplicate
-from twoway.tabulation.banner import BannerGroup, heads_of, opened_banner
-from twoway.tabulation.observed import Evidence, Observed
+from twoway.tabulation.banner import BannerGroup, banner_heads, opened_banner
+from twoway.tabulation.observed import ObservedColumns, ObservedSource
 from twoway.tabulation.result import BannerColumn, BannerRow, BannerTable, RowKind, Tabulation
 from twoway.text import shortlist
 
@@ -94,19 +94,19 @@ def tabulate(
     groups = opened_banner(schema, columns)
     in_banner = {name for group in groups for name in group.names}
     default = [name for name in schema.names if name not in in_banner]
-    questions = default if rows is None else _names(rows, schema.names)
+    questions = default if rows is None else _tabulated_names(rows, schema.names)
     if both := [name for name in questions if name in in_banner]:
         raise DataError(f"{shortlist(both)} in both rows and columns; name a variable once")
     if not questions:
         raise DataError("every variable is in the columns; leave one for the rows")
-    listed = _listed_nets(model, nets or {}, questions)
-    evidence = _evidence(model, records, design)
+    listed = _tabulated_nets(model, nets or {}, questions)
+    evidence = _tabulated_evidence(model, records, design)
     level = boot.level if boot is not None else LEVEL if evidence.has_design else None
-    sheets = [_Sheet.of(schema[name], listed.get(name, {}), groups, evidence) for name in questions]
+    sheets = [_TabulatedQuestion.of(schema[name], listed.get(name, {}), groups, evidence) for name in questions]
     return Tabulation(tuple(sheet.table(model, boot, level or LEVEL) for sheet in sheets), level)
 
 
-def _names(given: Names, known: Sequence[str]) -> list[str]:
+def _tabulated_names(given: Names, known: Sequence[str]) -> list[str]:
     """Return the names of rows, each known and given once."""
     names = [given] if isinstance(given, str) else list(given)
     check_known("variable", known, *names, where=" in rows")
@@ -115,32 +115,32 @@ def _names(given: Names, known: Sequence[str]) -> list[str]:
     return names
 
 
-def _evidence(model: JointPMF, records: Any, design: Design | None) -> Evidence:
+def _tabulated_evidence(model: JointPMF, records: Any, design: Design | None) -> ObservedSource:
     """Return what observed numbers are taken from."""
     if records is None:
         if design is not None:
             raise DataError("a design is that of records: give records, too")
-        return Evidence(model.counts)
-    return Evidence(None, SampledRecords(records_for(model.schema, records), design), design is not None)
+        return ObservedSource(model.counts)
+    return ObservedSource(None, SampledRecords(records_for(model.schema, records), design), design is not None)
 
 
-def _listed_nets(pmf: JointPMF, nets: Mapping[str, str], questions: Sequence[str]) -> dict[str, dict[str, list[int]]]:
+def _tabulated_nets(pmf: JointPMF, nets: Mapping[str, str], asked: Sequence[str]) -> dict[str, dict[str, list[int]]]:
     """Return the codes of each net, by the name of its variable and its own."""
     listed: dict[str, dict[str, list[int]]] = {}
     for net, condition in nets.items():
-        codes_of = asked_evidence_codes(pmf.schema, parse_terms(condition, pmf.schema, asked_groups(pmf)))
+        codes_of = condition_codes(pmf.schema, parse_terms(condition, pmf.schema, groups_to_parse(pmf)))
         (name, codes), *others = codes_of.items()
         if others:
             raise DataError(f"the net {net!r} is of {shortlist(codes_of)}; a net joins categories of one variable")
-        if name not in questions:
-            raise DataError(f"the net {net!r} is of {name!r}, which is not in the rows: {shortlist(questions)}")
+        if name not in asked:
+            raise DataError(f"the net {net!r} is of {name!r}, which is not in the rows: {shortlist(asked)}")
         if net in map(str, pmf.schema[name].categories):
             raise DataError(f"the net {net!r} is called like a category of {name!r}; give it another name")
         listed.setdefault(name, {})[net] = codes
     return listed
 
 
-def _mean_scores(variable: Variable) -> Floats | None:
+def _tabulated_scores(variable: Variable) -> Floats | None:
     """Return the numbers of which a variable's mean is: its values, or the places of ordered categories from 1."""
     if variable.values is not None:
         return np.array(variable.values) if len(variable) > 1 else None
@@ -148,7 +148,7 @@ def _mean_scores(variable: Variable) -> Floats | None:
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _TabulatedQuestion:
     """A question and its rows as linear functions of the shares of its categories."""
 
     variable: Variable
@@ -156,24 +156,24 @@ class _Sheet:
     scores: Floats
     """(n_rows, n_categories): ones for the categories of a row, numbers for a mean."""
     groups: Sequence[BannerGroup]
-    evidence: Evidence
+    evidence: ObservedSource
 
     @classmethod
     def of(
-        cls, variable: Variable, nets: Mapping[str, list[int]], groups: Sequence[BannerGroup], evidence: Evidence
-    ) -> _Sheet:
+        cls, variable: Variable, nets: Mapping[str, list[int]], groups: Sequence[BannerGroup], evidence: ObservedSource
+    ) -> _TabulatedQuestion:
         """Return the rows of a question: categories, nets, and the mean."""
         rows = [BannerRow(label, "category") for label in variable.categories]
         rows += [BannerRow(net, "net") for net in nets]
         among = [np.isin(np.arange(len(variable)), codes).astype(np.float64) for codes in nets.values()]
-        means = _mean_scores(variable)
+        means = _tabulated_scores(variable)
         rows += [] if means is None else [BannerRow("Mean", "mean")]
         scores = np.vstack([np.eye(len(variable)), *among, *([] if means is None else [means])])
         return cls(variable, tuple(rows), scores, groups, evidence)
 
     def table(self, pmf: JointPMF, boot: Bootstrap | None, level: float) -> BannerTable:
         """Return the table."""
-        heads = heads_of(self.groups)
+        heads = banner_heads(self.groups)
         parts = [self.evidence.of(self.variable, group) for group in self.groups]
         seen = [part for part in parts if part is not None]
         if parts[0] is not None and not parts[0].sums.any():
@@ -189,7 +189,7 @@ class _Sheet:
             notes.append(
                 "columns within others show only what is modelled: what was observed in them needs the records"
             )
-        notes += [note for part in seen if part.test is not None for note in _sparse_notes(part)]
+        notes += [note for part in seen if part.test is not None for note in part.sparse_notes()]
         tests = tuple(part.test for part in seen if part.test is not None)
         letters, said = self._letters(parts, observed[0], heads), tuple(dict.fromkeys(notes))
         shares = (observed[0], observed[1], observed[2], *modelled)
@@ -237,7 +237,7 @@ class _Sheet:
         return [(event, {**group.given, **given}) for event in events for given in inner]
 
     def _letters(
-        self, parts: Sequence[Observed | None], observed: Floats, heads: Sequence[BannerColumn]
+        self, parts: Sequence[ObservedColumns | None], observed: Floats, heads: Sequence[BannerColumn]
     ) -> NDArray[np.str_]:
         """Return for each cell the letters of the columns of the same group than which it is higher."""
         letters = np.full(observed.shape, "", dtype=object)
@@ -260,15 +260,3 @@ class _Sheet:
     def _empty_notes(self, records: Floats, heads: Sequence[BannerColumn]) -> list[str]:
         empty = [f"{head.variable} = {head.label}" for head, n in zip(heads, records.tolist(), strict=True) if n == 0]
         return [f"no record shows {self.variable.name!r} among {shortlist(empty, 4)}: base of zero"] if empty else []
-
-
-def _sparse_notes(part: Observed) -> Iterator[str]:
-    """Yield a note where a test rests on too few records in many cells."""
-    sums = part.sums
-    counts = sums[0] * (sums[1].sum() / max(sums[0].sum(), np.finfo(float).tiny))
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(counts.sum(), np.finfo(float).tiny)
-    if (few := int(((expected > 0) & (expected < LEAST_EXPECTED)).sum())) > 0.2 * (expected > 0).sum():
-        yield (
-            f"fewer than {LEAST_EXPECTED:.0f} records are expected in {few} of {expected.size} cells by "
-            f"{part.group.title!r}: its test is rough"
-        )

@@ -11,7 +11,7 @@ from hostile import ASKED, HOSTILE, hostile_frame, is_safe
 import twoway as tw
 from twoway.cli import run
 from twoway.data.files import writing
-from twoway.questions.question import quote_word
+from twoway.questions.question import question_word
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ COMMANDS = {
     "ask": ["ask", "m.twoway", *(f"P({name})" for name in QUOTED)],
     "ask for pairs": ["ask", "m.twoway", *(f"P({name} | {QUOTED[0]})" for name in QUOTED[1:])],
     "ask for a mode": ["ask", "m.twoway", f"mode({', '.join(QUOTED[:4])})"],
-    "ask by order": ["ask", "m.twoway", f"P({QUOTED[12]} <= {quote_word(HOSTILE[12])})"],
-    "ask for nothing": ["ask", "m.twoway", f"P({QUOTED[12]} < {quote_word(HOSTILE[12])})"],
+    "ask by order": ["ask", "m.twoway", f"P({QUOTED[12]} <= {question_word(HOSTILE[12])})"],
+    "ask for nothing": ["ask", "m.twoway", f"P({QUOTED[12]} < {question_word(HOSTILE[12])})"],
     "ask what is not there": ["ask", "m.twoway", f"P({QUOTED[12][:-1]}?')", *QUOTED],
     "ask for machines": ["ask", "m.twoway", f"P({QUOTED[12]})", "--json"],
     "score": ["score", "m.twoway", "in.csv", "--top", "3"],

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.questions.language import asked_groups, parse
+from twoway.questions.language import groups_to_parse, parse
 from twoway.questions.open_answers import open_notes
 
 NAMES = ["age", "sex", "marital", "work"]
@@ -332,8 +332,8 @@ def test_one_table_of_enough_people_is_the_joint():
 def test_questions_accept_the_labels_of_groups(pmf, published):
     parts = "P(work = yes | age in {15-24, 25-64})"
     assert tw.ask(pmf, "P(work = yes | age = 15-64)") == tw.ask(pmf, parts)
-    groups = asked_groups(pmf)
-    assert groups == asked_groups(published) == {"age": {"15-64": ["15-24", "25-64"]}}
+    groups = groups_to_parse(pmf)
+    assert groups == groups_to_parse(published) == {"age": {"15-64": ["15-24", "25-64"]}}
     for text, same in (
         ("P(work = yes | age = 15-64)", parts),
         ("P(age != 15-64)", "P(age not in {15-24, 25-64})"),

@@ -7,7 +7,7 @@ from twoway.datasets import dirichlet_rows
 from twoway.errors import QuestionError
 from twoway.model.pmf import JointPMF
 from twoway.questions import ask
-from twoway.questions.answer import asked_given
+from twoway.questions.conditions import model_given_conditions
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
@@ -15,12 +15,12 @@ SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b"))
 
 def test_conditions_as_text():
     pmf = JointPMF([0.5, 0.5], [[[0.9, 0.2], [0.1, 0.8]], np.eye(2), np.ones((3, 2)) / 3], SCHEMA)
-    assert asked_given(pmf, " \t") is pmf
-    assert asked_given(pmf, "XXage = Xa").prob({"vote": "no"}) == pytest.approx(0.9)
+    assert model_given_conditions(pmf, " \t") is pmf
+    assert model_given_conditions(pmf, "XXage = Xa").prob({"vote": "no"}) == pytest.approx(0.9)
     with pytest.raises(QuestionError, match="no variable 'nix'"):
-        asked_given(pmf, "nix = 1")
+        model_given_conditions(pmf, "nix = 1")
     with pytest.raises(QuestionError, match="no category 'maybe' of 'vote'"):
-        asked_given(pmf, "vote = maybe")
+        model_given_conditions(pmf, "vote = maybe")
 
 
 def test_what_is_left_of_a_large_entropy_is_an_estimate_with_its_error():

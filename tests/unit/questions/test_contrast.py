@@ -15,9 +15,9 @@ import twoway as tw
 from twoway.cli.answers import printed_answer
 from twoway.errors import QuestionError
 from twoway.questions import Contrast, ask, parse
-from twoway.questions.answer import asked_event
+from twoway.questions.answer import event_to_answer
 from twoway.questions.language import complete_question
-from twoway.questions.question import quote_word
+from twoway.questions.question import question_word
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema(
@@ -85,7 +85,7 @@ def test_errors_point_at_the_place(text, message, mark):
 def conditions():
     """Return conditions on a variable other than the vote, as text."""
     pairs = [(v.name, label) for v in SCHEMA.variables[1:3] for label in v.categories]
-    return st.sampled_from([f"{quote_word(name)} = {quote_word(label)}" for name, label in pairs])
+    return st.sampled_from([f"{question_word(name)} = {question_word(label)}" for name, label in pairs])
 
 
 @examples(30)
@@ -197,7 +197,7 @@ def test_printed_answers_have_both_numbers_of_records():
     assert "evidence_probability" not in content
     assert content["question"] == question
     with pytest.raises(QuestionError, match="a range needs one probability"):
-        asked_event(PMF, "P(vote = yes) - P(vote = no)")
+        event_to_answer(PMF, "P(vote = yes) - P(vote = no)")
 
 
 @pytest.mark.parametrize(

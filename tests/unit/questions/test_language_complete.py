@@ -3,7 +3,7 @@
 import pytest
 
 from twoway.questions.language import complete_question, parse
-from twoway.questions.question import quote_word
+from twoway.questions.question import question_word
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema((Variable("vote", ("no", "yes")), Variable("XXage", ("Xa", "b")), Variable("stars", (1, 2, 3))))
@@ -41,7 +41,7 @@ def test_completion_in_lists(text, expected):
 @pytest.mark.parametrize("label", ["'x", '"x', "'", "''", "x'", "in", "a in", "a!", "=", "1", "-1e3", "TRUE", " a", ""])
 def test_labels_that_need_quotes_are_read_back(label):
     schema = Schema((Variable("v", (label, "other")),))
-    question = parse(f"P(v = {quote_word(label)})", schema)
+    question = parse(f"P(v = {question_word(label)})", schema)
     assert question.targets[0].labels == (label,)
     assert parse(str(question), schema) == question
-    assert complete_question("P(v = ", schema)[0] == f" {quote_word(label)}"
+    assert complete_question("P(v = ", schema)[0] == f" {question_word(label)}"

@@ -13,7 +13,7 @@ import twoway as tw
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.questions import Question, Term, ask, parse
 from twoway.questions.language import complete_question, parse_terms
-from twoway.questions.question import OPERATORS, quote_word
+from twoway.questions.question import OPERATORS, question_word
 from twoway.schema import Schema, Variable, label_key
 
 EXAMPLES = (
@@ -268,11 +268,11 @@ def test_probabilities_add_up_whatever_is_asked(data):
     pmf = data.draw(pmfs(schema=data.draw(schemas(min_variables=2))))
     first, second = pmf.schema.names[:2]
     label = data.draw(st.sampled_from(pmf.schema[first].categories))
-    is_it = ask(pmf, f"P({quote_word(first)} = {quote_word(label)})")
+    is_it = ask(pmf, f"P({question_word(first)} = {question_word(label)})")
     assert 0 <= is_it <= 1
     if len(pmf.schema[first]) > 1:
-        assert is_it + ask(pmf, f"P({quote_word(first)} != {quote_word(label)})") == pytest.approx(1)
-    table = ask(pmf, f"P({quote_word(second)} | {quote_word(first)})").array
+        assert is_it + ask(pmf, f"P({question_word(first)} != {question_word(label)})") == pytest.approx(1)
+    table = ask(pmf, f"P({question_word(second)} | {question_word(first)})").array
     rows = table.sum(axis=1)
     assert np.all(np.isnan(rows) | np.isclose(rows, 1))
 
