@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 import twoway as tw
-from twoway.segmentation.number import likelihood_ratio_test
 from twoway.segmentation.search import Search
+from twoway.segmentation.segment_count import segment_count_test
 
 N_STARTS = 20
 ITEMS = [f"x{n}" for n in range(6)]
@@ -109,7 +109,7 @@ def test() -> None:
             for count in rejected:
                 if count == 3 and sample >= 100:
                     continue
-                p_value, _ = likelihood_ratio_test(
+                p_value, _ = segment_count_test(
                     search, climbs[count - 1], climbs[count], count, n_replicates, seed=sample, show=lambda done: None
                 )
                 rejected[count] += p_value <= 0.05
@@ -124,7 +124,7 @@ def seconds() -> None:
     for count in (3, 4, 5):
         fewer, more = (search.best(number, n_starts=50, seed=[0]) for number in (count - 1, count))
         began = time.perf_counter()
-        p_value, n = likelihood_ratio_test(search, fewer, more, count, 100, seed=0, show=lambda done: None)
+        p_value, n = segment_count_test(search, fewer, more, count, 100, seed=0, show=lambda done: None)
         took = time.perf_counter() - began
         ratio = 2 * (more.log_likelihood - fewer.log_likelihood)
         print(f"| {count} segments against {count - 1} | {ratio:.1f} | {p_value:.3f} | {n} | {took:.1f} |", flush=True)

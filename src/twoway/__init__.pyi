@@ -100,13 +100,13 @@ from .report import TableMisfit as TableMisfit
 from .schema import Schema as Schema
 from .schema import Variable as Variable
 from .segmentation.finding import segments as segments
-from .segmentation.number import SegmentCount as SegmentCount
 from .segmentation.profile import SegmentProfile as SegmentProfile
 from .segmentation.profile import SegmentTrait as SegmentTrait
 from .segmentation.quality import SegmentQuality as SegmentQuality
 from .segmentation.relations import SegmentCovariates as SegmentCovariates
 from .segmentation.relations import SegmentOutcome as SegmentOutcome
 from .segmentation.relations import WaldTest as WaldTest
+from .segmentation.segment_count import SegmentCount as SegmentCount
 from .segmentation.segments import Segments as Segments
 from .solvers.heldout import HeldOut as HeldOut
 from .solvers.rank import RankChoice as RankChoice

@@ -65,7 +65,7 @@ def segments(
     twoway segments segments.twoway --names "young,loyal,thrifty,absent" -o segments.xlsx
     """
     from twoway.segmentation.relations import LEAST_REPLICATES
-    from twoway.segmentation.writing import check_segments_path, write_tables
+    from twoway.segmentation.writing import check_segments_path, write_segments
 
     check_output(out, force, data, reading.columns)
     check_output(assignments, force, data, reading.columns, is_records=True)
@@ -108,7 +108,7 @@ def segments(
 
             write_table(found.assign(table), assignments)
     if out is not None:
-        write_tables(out, tables)
+        write_segments(out, tables)
     if json:
         say_json({**tables, "warnings": [output_wording(warning) for warning in found.warnings]})
         return

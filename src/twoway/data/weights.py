@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.errors import DataError, warn_caller
+
+if TYPE_CHECKING:
+    from twoway.data.records import Records
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Weights outside, but for 0, are refused: their squares could not be added."""
@@ -108,6 +111,11 @@ class WeightTotals:
             raise DataError("the counts or weights of the records are all zero; at least one must be positive")
         if self.is_weighted and self.is_whole and not self.is_constant:
             warn_caller(_NOT_COUNTS, FutureWarning, once=True)
+
+
+def record_weights(records: Records) -> Floats:
+    """Return how much each record counts, (n_records,)."""
+    return np.ones(records.n_records) if records.weights is None else records.weights
 
 
 def weight_per_person(weights: NDArray[Any], people: NDArray[Any]) -> Floats:

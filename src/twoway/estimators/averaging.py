@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
+from twoway.data.weights import record_weights
 from twoway.errors import DataError, warn_caller, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
@@ -131,11 +132,6 @@ class Average:
 def first_reason(reasons: Iterable[StopReason]) -> StopReason:
     """Return the first reason other than convergence, if there is one."""
     return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
-
-
-def record_weights(records: Records) -> Floats:
-    """Return how much each record counts; (n_records,)."""
-    return np.ones(records.n_records) if records.weights is None else records.weights
 
 
 def describe_end(

@@ -15,8 +15,9 @@ from sklearn.utils.validation import column_or_1d
 from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 from twoway.data.source import Block
+from twoway.data.weights import record_weights
 from twoway.errors import DataError
-from twoway.estimators.averaging import CLASS_FORMS, Losses, record_weights
+from twoway.estimators.averaging import CLASS_FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import warn_of_impossible
 from twoway.model.pmf import JointPMF

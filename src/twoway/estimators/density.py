@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
-from twoway.estimators.averaging import FORMS, Losses, record_weights
+from twoway.data.weights import record_weights
+from twoway.estimators.averaging import FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.pmf import JointPMF
 

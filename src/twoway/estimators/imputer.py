@@ -14,7 +14,8 @@ from sklearn.utils import Tags
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
-from twoway.estimators.averaging import FORMS, Losses, record_weights
+from twoway.data.weights import record_weights
+from twoway.estimators.averaging import FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
 from twoway.model.imputation import How, impute_probabilities, imputed_codes, imputed_values
 from twoway.model.pmf import JointPMF

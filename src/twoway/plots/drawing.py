@@ -110,7 +110,7 @@ def draw_heatmap(
         ax.text(column, row, text, ha="center", va="center", fontsize="x-small", color=colour)
 
 
-def hatch_cells(ax: Axes, is_hatched: NDArray[np.bool_], legend: str) -> None:
+def draw_hatches(ax: Axes, is_hatched: NDArray[np.bool_], legend: str) -> None:
     """Draw some cells of a matrix in hatched grey, and write above it what that means."""
     from matplotlib.patches import Rectangle
 

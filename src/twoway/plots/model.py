@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_behind, model_of
-from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables, hatch_cells
+from twoway.plots.drawing import draw_hatches, draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 from twoway.segmentation.segments import Segments
 from twoway.text import counted
 
@@ -52,7 +52,7 @@ def plot_components(
     """
     pmf = model_behind(pmf, of, "plot_components")
     columns = [f"{number}\n{weight:.0%}" for number, weight in enumerate(pmf.weights, 1)]
-    return _draw_profiles(pmf, names, columns, "component", "how common it is", ax)
+    return _plot_model_profiles(pmf, names, columns, "component", "how common it is", ax)
 
 
 def plot_profiles(segments: Segments, names: str | Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
@@ -78,10 +78,10 @@ def plot_profiles(segments: Segments, names: str | Sequence[str] | None = None, 
     if not isinstance(segments, Segments):
         raise DataError(f"plot_profiles draws what tw.segments found, not {type(segments).__name__}")
     columns = [f"{textwrap.fill(drawn_label(name), 12)}\n{size:.0%}" for name, size in segments.sizes.items()]
-    return _draw_profiles(segments.pmf, names, columns, "segment", "its size", ax, segments.profile.marks)
+    return _plot_model_profiles(segments.pmf, names, columns, "segment", "its size", ax, segments.profile.marks)
 
 
-def _draw_profiles(
+def _plot_model_profiles(
     pmf: JointPMF,
     names: str | Sequence[str] | None,
     columns: Sequence[str],
@@ -91,7 +91,7 @@ def _draw_profiles(
     marks: NDArray[np.int64] | None = None,
 ) -> Axes:
     """Draw the shares of some variables' categories in each component, with marks (n_categories, rank) behind them."""
-    indices = _variables_of_model_shown(pmf) if names is None else pmf.schema.indices(names)
+    indices = _plotted_model_variables(pmf) if names is None else pmf.schema.indices(names)
     # A variable is a row of its name, with empty cells, and one for each of its categories.
     empty = np.full((1, pmf.rank), np.nan)
     shares = np.concatenate([part for index in indices for part in (empty, pmf.factors[index])])
@@ -110,11 +110,11 @@ def _draw_profiles(
         behind = np.array(["−", "", "+"])[signs + 1]
     draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", marks=behind, **style)
     ax.xaxis.set_label_position("top")
-    ax.set_xlabel(f"{what}, and {size}{_model_part_shown(len(indices), pmf)}", fontsize="small")
+    ax.set_xlabel(f"{what}, and {size}{_plotted_model_part(len(indices), pmf)}", fontsize="small")
     return ax
 
 
-def _variables_of_model_shown(pmf: JointPMF) -> list[int]:
+def _plotted_model_variables(pmf: JointPMF) -> list[int]:
     """Return the variables that say most about the component, as many as fit, in the order of the schema."""
     from scipy.special import rel_entr
 
@@ -128,7 +128,7 @@ def _variables_of_model_shown(pmf: JointPMF) -> list[int]:
     return sorted(order[:n_shown].tolist())
 
 
-def _model_part_shown(n_shown: int, pmf: JointPMF) -> str:
+def _plotted_model_part(n_shown: int, pmf: JointPMF) -> str:
     total = len(pmf.schema)
     return "" if n_shown == total else f" ({n_shown} of {total} variables)"
 
@@ -159,11 +159,11 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     information = pairwise_information(pmf.trees.of_variables(indices)) / math.log(2)
     np.fill_diagonal(information, 0.0)
     shown = drawn_variables(information) if names is None else np.arange(len(indices))
-    order = shown[dependence_order(information[np.ix_(shown, shown)])]
+    order = shown[plotted_dependence_order(information[np.ix_(shown, shown)])]
     information = information[np.ix_(order, order)]
     np.fill_diagonal(information, np.nan)
     labels = [drawn_label(pmf.schema.names[indices[place]]) for place in order]
-    legend = "mutual information in bits" + _model_part_shown(len(labels), pmf)
+    legend = "mutual information in bits" + _plotted_model_part(len(labels), pmf)
     is_silent = None if pmf.counts is None else pmf.counts.are_silent
     if is_silent is not None:
         places = np.array(indices)[order]
@@ -171,16 +171,16 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
         information[is_silent] = np.nan
     ax = draw_pairs(ax, information, labels, form=".2f", least=1e-12, legend=legend, cmap="Blues")
     if is_silent is not None and is_silent.any():
-        hatch_cells(ax, is_silent, "no table shows the pair")
+        draw_hatches(ax, is_silent, "no table shows the pair")
     return ax
 
 
-def dependence_order(closeness: NDArray[np.float64]) -> list[int]:
+def plotted_dependence_order(closeness: NDArray[np.float64]) -> list[int]:
     """Return an order in which what is close is side by side, by hierarchical clustering.
 
     Examples
     --------
-    >>> dependence_order(np.array([[0, 0, 9, 0], [0, 0, 0, 9], [9, 0, 0, 1], [0, 9, 1, 0.0]]))
+    >>> plotted_dependence_order(np.array([[0, 0, 9, 0], [0, 0, 0, 9], [9, 0, 0, 1], [0, 9, 1, 0.0]]))
     [0, 2, 3, 1]
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
@@ -229,7 +229,7 @@ def plot_scatter(
     points = (rows[sums > 0] / sums[sums > 0, None]) @ _CORNERS
     ax = drawing_axes(ax, 5.2, 4.8)
     ax.fill(*_CORNERS.T, facecolor="none", edgecolor="0.3")
-    hull = _scatter_hull(points)
+    hull = _plot_scatter_hull(points)
     ax.fill(*hull.T, facecolor="C0", alpha=0.15, edgecolor="C0", linewidth=1)
     around = np.linspace(0.0, 2.0 * math.pi, 200)
     # The cone Σx ≥ √2·‖x‖ meets the triangle in the circle that touches its sides.
@@ -246,7 +246,7 @@ def plot_scatter(
     return ax
 
 
-def _scatter_hull(points: np.ndarray) -> np.ndarray:
+def _plot_scatter_hull(points: np.ndarray) -> np.ndarray:
     """Return the corners of the hull in order; all points if they lie on a line."""
     from scipy.spatial import ConvexHull, QhullError
 

@@ -42,7 +42,7 @@ def plot_table(table: BannerTable, *, ax: Axes | None = None) -> Axes:
     if not np.isfinite(shares).any():
         raise DataError(f"the table of {table.name!r} has no shares to draw")
     columns = [
-        _column_text(column.variable, column.label, column.letter, n)
+        _plot_table_column(column.variable, column.label, column.letter, n)
         for column, n in zip(table.columns, table.records.tolist(), strict=True)
     ]
     rows = [drawn_label(table.rows[place].label) for place in places]
@@ -65,7 +65,7 @@ def plot_table(table: BannerTable, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _column_text(variable: str, label: object, letter: str, n_records: float) -> str:
+def _plot_table_column(variable: str, label: object, letter: str, n_records: float) -> str:
     """Return the lines above a column: variable, label, letter and base."""
     base = f"n = {n_records:,.0f}" if np.isfinite(n_records) else ""
     return "\n".join(filter(None, (drawn_label(variable, 12), drawn_label(label, 12), letter, base)))

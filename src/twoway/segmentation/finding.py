@@ -17,10 +17,10 @@ from twoway.fitting.sources import evidence_of_source
 from twoway.fitting.structure import Fitted
 from twoway.model.parameters import read_only
 from twoway.report import Monitor, Progress, StopReason
-from twoway.segmentation.number import candidate, likelihood_ratio_test
-from twoway.segmentation.profile import least_errors
-from twoway.segmentation.quality import quality_of, replicated
+from twoway.segmentation.profile import profile_errors
+from twoway.segmentation.quality import replicated_quality, segment_quality
 from twoway.segmentation.search import Climb, Search
+from twoway.segmentation.segment_count import segment_count, segment_count_test
 from twoway.segmentation.segments import Segments
 from twoway.solvers import Problem, Smoothing, Solution, Watch
 
@@ -74,7 +74,7 @@ def segments(
     if evidence.records is None:
         raise DataError("segments are groups of records, and there are only tables; give the records")
     records = evidence.records.sample(evidence.records.n_observed, seed=seed)  # all of them, in memory
-    counts = _checked_counts(count, records)
+    counts = _counts_to_find(count, records)
     search = Search(records, evidence.threads)
     with Watch.showing(monitor) as watch:
 
@@ -83,7 +83,7 @@ def segments(
             return search.best(number, n_starts=starts, seed=[seed])
 
         climbs = {number: fit(number) for number in counts}
-        candidates = {number: candidate(search, climbs[number], number, seed=seed) for number in counts}
+        candidates = {number: segment_count(search, climbs[number], number, seed=seed) for number in counts}
         best = min(candidates.values(), key=lambda found: (found.bic, found.count)).count
         for number in (best, best + 1):
             if replicates and number > 1 and number in candidates:
@@ -91,7 +91,7 @@ def segments(
                     climbs[number - 1] = fit(number - 1)
                 pair = climbs[number - 1], climbs[number]
                 show = watch.counting(f"testing {number} segments", replicates)
-                p_value, n_simulated = likelihood_ratio_test(search, *pair, number, replicates, seed=seed, show=show)
+                p_value, n_simulated = segment_count_test(search, *pair, number, replicates, seed=seed, show=show)
                 candidates[number] = replace(candidates[number], p_value=p_value, n_simulated=n_simulated)
         climb = climbs[best]
         pmf = climb.pmf(records, best)
@@ -108,10 +108,10 @@ def segments(
         if len(counts) > 1 and best == counts[-1]:
             warnings.append(f"the lowest BIC is that of {best} segments, the most that were tried: more may be better")
         pmf = reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
-        quality, errors = quality_of(records, pmf), least_errors(pmf, records)
+        quality, errors = segment_quality(records, pmf), profile_errors(pmf, records)
         if replicates:
             show = watch.counting("drawing replicates", replicates)
-            quality, drawn_errors = replicated(
+            quality, drawn_errors = replicated_quality(
                 quality, records, pmf, replicates, seed=seed, threads=evidence.threads, show=show
             )
             errors = np.maximum(errors, drawn_errors)
@@ -119,7 +119,7 @@ def segments(
     return Segments(pmf, names, tuple(candidates.values()), quality, read_only(errors))
 
 
-def _checked_counts(count: Any, records: Records) -> list[int]:
+def _counts_to_find(count: Any, records: Records) -> list[int]:
     """Return the numbers of segments to compare, ascending, or raise where one is not possible."""
     given = list(count) if isinstance(count, Iterable) and not isinstance(count, str) else [count]
     if not given:

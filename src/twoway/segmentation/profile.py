@@ -90,7 +90,7 @@ class SegmentProfile:
         return [traits[cell] for cell in chosen[np.argsort(-gaps[chosen], kind="stable")]]
 
 
-def least_errors(pmf: JointPMF, records: Records) -> Floats:
+def profile_errors(pmf: JointPMF, records: Records) -> Floats:
     """Return the standard errors of sizes, and below them of share minus average, (1 + n_categories, count).
 
     They are those as if it were known who belongs where: no fit knows more.

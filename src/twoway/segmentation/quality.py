@@ -9,10 +9,11 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
+from twoway.data.weights import record_weights
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.parallel import map_in_order
-from twoway.segmentation.search import Search, padded
+from twoway.segmentation.search import Search
 from twoway.solvers.resampling import RecordResampling
 
 # Random starts of each replicate, beside the segments that were found.
@@ -35,10 +36,10 @@ class SegmentQuality:
     n_replicates: int = 0
 
 
-def quality_of(records: Records, pmf: JointPMF) -> SegmentQuality:
+def segment_quality(records: Records, pmf: JointPMF) -> SegmentQuality:
     """Return how clear the assignment of records to segments is."""
-    memberships = memberships_of(records, pmf)
-    weights = weights_of(records)
+    memberships = segment_memberships(records, pmf)
+    weights = record_weights(records)
     entropies = -times_log(memberships, memberships).sum(axis=1)
     most = float(np.log(pmf.rank)) if pmf.rank > 1 else 1.0
     relative = 1.0 - float(np.average(entropies, weights=weights)) / most
@@ -49,17 +50,12 @@ def quality_of(records: Records, pmf: JointPMF) -> SegmentQuality:
     return SegmentQuality(relative, tuple(certainty.tolist()))
 
 
-def memberships_of(records: Records, pmf: JointPMF) -> Floats:
+def segment_memberships(records: Records, pmf: JointPMF) -> Floats:
     """Return Pr(segment | record), (n_records, count); an impossible record has the sizes."""
     return posterior_of(records.as_block(), pmf.weights, pmf.stacked)[0]
 
 
-def weights_of(records: Records) -> Floats:
-    """Return the weight of each record, (n_records,)."""
-    return np.ones(records.n_records) if records.weights is None else records.weights
-
-
-def replicated(
+def replicated_quality(
     quality: SegmentQuality,
     records: Records,
     pmf: JointPMF,
@@ -74,8 +70,8 @@ def replicated(
     Each sample is fitted from the segments' own parameters and from random starts. The errors, (1 + n_categories,
     count), are those of the sizes, and below them those of share minus overall share.
     """
-    resampling, weights = RecordResampling(records), weights_of(records)
-    memberships, theta = memberships_of(records, pmf), padded(pmf.weights, pmf.stacked)
+    resampling, weights = RecordResampling(records), record_weights(records)
+    memberships, theta = segment_memberships(records, pmf), Search.parameters(pmf.weights, pmf.stacked)
     modal, rank = memberships.argmax(axis=1), pmf.rank
     n_done = 0
 
@@ -84,8 +80,8 @@ def replicated(
         search = Search(resampling.draw(seed, number).records, 1)  # type: ignore[arg-type]
         climb = search.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[theta])
         best = climb.pmf(records, rank)
-        others = memberships_of(records, best)
-        order = matched(memberships, others, weights)
+        others = segment_memberships(records, best)
+        order = matched_segments(memberships, others, weights)
         shared = np.bincount(modal * rank + np.argsort(order)[others.argmax(axis=1)], weights, rank * rank)
         table: Floats = shared.reshape(rank, rank).astype(np.float64)
         either = table.sum(axis=0) + table.sum(axis=1) - table.diagonal()
@@ -103,7 +99,7 @@ def replicated(
     return quality, differences.std(axis=0, ddof=1)
 
 
-def matched(memberships: Floats, others: Floats, weights: Floats) -> Ints:
+def matched_segments(memberships: Floats, others: Floats, weights: Floats) -> Ints:
     """Return the order of other segments in which they have most in common with these, (count,)."""
     from scipy.optimize import linear_sum_assignment
 

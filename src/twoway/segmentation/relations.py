@@ -18,14 +18,14 @@ from twoway.model.posterior import records_for
 from twoway.notebook import Shown
 from twoway.parallel import map_in_order
 from twoway.schema import Label
-from twoway.segmentation.quality import matched, memberships_of
-from twoway.segmentation.search import Search, padded
+from twoway.segmentation.quality import matched_segments, segment_memberships
+from twoway.segmentation.search import Search
 from twoway.segmentation.three_step import (
     Assignment,
     Correction,
-    segment_logit,
-    segment_means,
-    segment_shares,
+    three_step_logit,
+    three_step_means,
+    three_step_shares,
 )
 from twoway.solvers.loop import Watch
 from twoway.text import aligned, printable
@@ -107,7 +107,7 @@ class SegmentCovariates(Shown):
             table.append([printable(row["segment"]), printable(row["term"]), *numbers, f"{row['p_value']:.3f}"])
         title = f"against {printable(self.reference, None)}, {self.n_people:,} people"
         notes = [f"note: {warning}" for warning in self.warnings]
-        return "\n".join([title, aligned(table), "", _tests_text(self.tests), *notes])
+        return "\n".join([title, aligned(table), "", _relation_tests(self.tests), *notes])
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,10 +145,10 @@ class SegmentOutcome(Shown):
             pairs = zip(self.estimates[:, column], self.errors[:, column], strict=True)
             table.append([label, *(form.format(value, error) for value, error in pairs)])
         notes = [f"note: {warning}" for warning in self.warnings]
-        return "\n".join([f"{aligned(table)}\n{_tests_text([self.test])}, {self.n_people:,} people", *notes])
+        return "\n".join([f"{aligned(table)}\n{_relation_tests([self.test])}, {self.n_people:,} people", *notes])
 
 
-def _tests_text(tests: Sequence[WaldTest]) -> str:
+def _relation_tests(tests: Sequence[WaldTest]) -> str:
     return "\n".join(
         f"Wald test of {printable(test.name, None)}: {test.statistic:.2f}, df {test.df}, p = {test.p_value:.3g}"
         for test in tests
@@ -196,7 +196,7 @@ class People:
         self.columns = {name: self._column(name) for name in others}
         self.weights = self._weights(weights)
         self._records = records_for(pmf.schema, self.frame)
-        self._memberships = memberships_of(self._records, pmf)
+        self._memberships = segment_memberships(self._records, pmf)
         self.assigned = Assignment.of(self._memberships, self.weights)
         if (segment := self.assigned.unusable()) is not None:
             raise DataError(
@@ -246,7 +246,7 @@ class People:
         do by chance.
         """
         records, memberships, rank = self._records, self._memberships, self.pmf.rank
-        theta, n_people, n_done = padded(self.pmf.weights, self.pmf.stacked), len(self.weights), 0
+        theta, n_people, n_done = Search.parameters(self.pmf.weights, self.pmf.stacked), len(self.weights), 0
         n, show = relation.replicates, relation.watch.counting("drawing replicates", relation.replicates)
 
         def replicate(number: int) -> Floats | None:
@@ -255,8 +255,8 @@ class People:
             drawn = self.weights * random.multinomial(n_people, np.full(n_people, 1.0 / n_people))
             end = Search(records.reweighted(drawn), 1).climb(theta, rank, 500, 1e-8)
             own = JointPMF.from_stacked(self.pmf.schema, end.theta[0, :rank], end.theta[1:, :rank])
-            again = memberships_of(records, own)
-            again = again[:, matched(memberships, again, self.weights)]
+            again = segment_memberships(records, own)
+            again = again[:, matched_segments(memberships, again, self.weights)]
             whole = Assignment.of(again, drawn)
             n_done += 1
             show(n_done)
@@ -294,7 +294,7 @@ def relate_covariates(people: People, relation: Relation) -> SegmentCovariates:
         parts += [column for _, column in columns]
         owner += [name] * len(columns)
     design = np.column_stack(parts)
-    _check_rank(design, terms[1:])
+    _check_relation_rank(design, terms[1:])
     start: Floats | None = None
     # People with the same covariates are one with their weights: few, where covariates are categories.
     different, group = np.unique(design, axis=0, return_inverse=True)
@@ -304,7 +304,7 @@ def relate_covariates(people: People, relation: Relation) -> SegmentCovariates:
 
     def estimate(assigned: Assignment) -> Floats:
         merged, own = assigned.merged(group)
-        slopes = segment_logit(merged, different[own], relation.correction, start)
+        slopes = three_step_logit(merged, different[own], relation.correction, start)
         # A sample in which a slope has no limit, though it has one here, would make any standard error.
         is_lost = start is not None and bool((separates(slopes) & ~separates(start)).any())
         return np.full_like(slopes, np.nan) if is_lost else slopes
@@ -324,7 +324,7 @@ def relate_covariates(people: People, relation: Relation) -> SegmentCovariates:
     )
 
 
-def _check_rank(design: Floats, terms: Sequence[str]) -> None:
+def _check_relation_rank(design: Floats, terms: Sequence[str]) -> None:
     """Raise where a covariate follows from those before it."""
     scaled = (design - design.mean(axis=0)) / np.where(design.std(axis=0) > 0, design.std(axis=0), 1.0)
     for place in range(1, design.shape[1] + 1):
@@ -341,8 +341,8 @@ def relate_outcome(people: People, name: str, relation: Relation) -> SegmentOutc
     def estimate(assigned: Assignment) -> Floats:
         merged, own = assigned.merged(group)
         if categories:
-            return segment_shares(merged, different[own].astype(np.int64), len(categories), relation.correction)
-        return segment_means(merged, different[own], relation.correction)[:, None]
+            return three_step_shares(merged, different[own].astype(np.int64), len(categories), relation.correction)
+        return three_step_means(merged, different[own], relation.correction)[:, None]
 
     found, drawn, notes = people.replicates(estimate, known, relation)
     columns = slice(1, None) if categories else slice(None)  # shares add up to one

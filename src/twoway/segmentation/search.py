@@ -108,11 +108,11 @@ class Search:
         # One component of many starts is a column; no category is out of reach.
         drawn = drawn_by_name(schema, n_starts * rank, [*seed, rank]) + 0.05
         factors = normalized_factors(schema, self.shares[:, None] * drawn)
-        return [padded(np.full(rank, 1.0 / rank), part) for part in np.split(factors, n_starts, axis=1)]
+        return [self.parameters(np.full(rank, 1.0 / rank), part) for part in np.split(factors, n_starts, axis=1)]
 
+    @staticmethod
+    def parameters(weights: Floats, stacked: Floats) -> Theta:
+        """Return the parameters of one hidden variable as the kernels take them."""
+        from twoway.kernels.lanes import pad_to_lanes
 
-def padded(weights: Floats, stacked: Floats) -> Theta:
-    """Return the parameters of one hidden variable as the kernels take them."""
-    from twoway.kernels.lanes import pad_to_lanes
-
-    return pad_to_lanes(weights, stacked)
+        return pad_to_lanes(weights, stacked)

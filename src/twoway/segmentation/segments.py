@@ -22,9 +22,8 @@ from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.notebook import Shown, html_table
 from twoway.report import Monitor
-from twoway.segmentation.number import SegmentCount, softened
 from twoway.segmentation.profile import SegmentProfile, SegmentTrait
-from twoway.segmentation.quality import SegmentQuality, memberships_of
+from twoway.segmentation.quality import SegmentQuality, segment_memberships
 from twoway.segmentation.relations import (
     People,
     Relation,
@@ -33,6 +32,7 @@ from twoway.segmentation.relations import (
     relate_covariates,
     relate_outcome,
 )
+from twoway.segmentation.segment_count import SegmentCount, softened_segments
 from twoway.segmentation.three_step import Correction
 from twoway.solvers.loop import Watch
 from twoway.storage import container
@@ -112,12 +112,12 @@ class Segments(Shown):
         likely segments had, is assigned as if each segment had one average person more.
         """
         records = records_for(self.pmf.schema, source)
-        memberships = memberships_of(records, self.pmf)
+        memberships = segment_memberships(records, self.pmf)
         if self.pmf.has_zeros:
             impossible = np.flatnonzero(self.pmf.log_prob(records) == -np.inf)
             shares = np.maximum(self.profile.average, 1e-12)
-            soft = softened(self.pmf, shares, max(self.n_records, 1.0))
-            memberships[impossible] = memberships_of(records.take(impossible), soft)
+            soft = softened_segments(self.pmf, shares, max(self.n_records, 1.0))
+            memberships[impossible] = segment_memberships(records.take(impossible), soft)
         return memberships
 
     def assign(self, frame: Any) -> Any:
@@ -261,7 +261,7 @@ class Segments(Shown):
             lines = [f"{printable(name, None)}, {self.pmf.weights[place]:.1%}"]
             for sign, word in ((1, "more"), (-1, "less")):
                 telling = self.profile.telling(place, sign)[:_TRAITS_SHOWN]
-                lines += [f"  {word} often {_trait_text(trait)}" for trait in telling]
+                lines += [f"  {word} often {_segments_trait(trait)}" for trait in telling]
             parts.append("\n".join(lines if len(lines) > 1 else [*lines, "  as all others, as far as chance can tell"]))
         parts += [self._text_of_numbers()] if len(self.candidates) > 1 else []
         parts += [f"note: {warning}" for warning in self.warnings]
@@ -337,8 +337,8 @@ def load_segments(path: str | os.PathLike[str]) -> Segments | None:
         described, errors = header["segments"], arrays[_ERRORS].astype(np.float64)
         if errors.shape != (1 + pmf.schema.n_categories, pmf.rank) or not (errors >= 0).all():
             raise DataError(f"its array of standard errors is invalid, of shape {errors.shape}")
-        candidates = tuple(SegmentCount(**_numbers(found)) for found in described["candidates"])
-        quality = SegmentQuality(**_numbers(described["quality"]))
+        candidates = tuple(SegmentCount(**_segments_numbers(found)) for found in described["candidates"])
+        quality = SegmentQuality(**_segments_numbers(described["quality"]))
         if len(quality.certainty) != pmf.rank or len(quality.stability) not in (0, pmf.rank):
             raise DataError(f"its quality is not that of {pmf.rank} segments")
         found = Segments(pmf, ("",) * pmf.rank, candidates, quality, read_only(errors))
@@ -347,7 +347,7 @@ def load_segments(path: str | os.PathLike[str]) -> Segments | None:
         raise FileFormatError(f"the segments in {str(path)!r} are invalid: {error}") from error
 
 
-def _numbers(described: Mapping[str, Any]) -> dict[str, Any]:
+def _segments_numbers(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a dataclass from JSON: numbers, and tuples of numbers; null in one of these is NaN."""
     fields: dict[str, Any] = {}
     for key, value in described.items():
@@ -360,6 +360,6 @@ def _numbers(described: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _trait_text(trait: SegmentTrait) -> str:
+def _segments_trait(trait: SegmentTrait) -> str:
     label = f"{printable(trait.variable, None)} = {printable(trait.category, None)}"
     return f"{label}: {trait.share:.0%}, index {trait.index:.0f}"

@@ -77,7 +77,7 @@ class Assignment:
         return int(self.errors.diagonal().argmin()) if np.linalg.cond(self.errors) > _MOST_CONDITION else None
 
 
-def segment_means(assigned: Assignment, values: Floats, correction: Correction) -> Floats:
+def three_step_means(assigned: Assignment, values: Floats, correction: Correction) -> Floats:
     """Return the mean of a number in each segment, (count,).
 
     With ML, it is normal in each segment, with a variance of its own.
@@ -85,7 +85,7 @@ def segment_means(assigned: Assignment, values: Floats, correction: Correction) 
     if correction != "ml":
         own = assigned.unbiased(correction)
         return np.asarray(values @ own / own.sum(axis=0))
-    centre, variance = _moments(values, assigned.weights)
+    centre, variance = _three_step_moments(values, assigned.weights)
     if variance == 0.0:
         return np.full(len(assigned.sizes), centre)
     scaled = (values - centre) / np.sqrt(variance)
@@ -108,7 +108,7 @@ def segment_means(assigned: Assignment, values: Floats, correction: Correction) 
     return np.asarray(centre + np.sqrt(variance) * means)
 
 
-def segment_shares(assigned: Assignment, codes: Ints, n_categories: int, correction: Correction) -> Floats:
+def three_step_shares(assigned: Assignment, codes: Ints, n_categories: int, correction: Correction) -> Floats:
     """Return the share of each category in each segment, (count, n_categories)."""
     shows = np.eye(n_categories)[codes]
     own = assigned.unbiased("none" if correction == "none" else "bch")
@@ -134,7 +134,7 @@ def segment_shares(assigned: Assignment, codes: Ints, n_categories: int, correct
     return shares
 
 
-def segment_logit(
+def three_step_logit(
     assigned: Assignment, covariates: Floats, correction: Correction, start: Floats | None = None
 ) -> Floats:
     """Return the coefficients of a multinomial logit of the segment, (count - 1, 1 + n_covariates).
@@ -144,7 +144,7 @@ def segment_logit(
     from scipy.optimize import minimize
 
     count, weights = len(assigned.sizes), assigned.weights
-    moments = [_moments(column, weights) for column in covariates.T]
+    moments = [_three_step_moments(column, weights) for column in covariates.T]
     centres, spreads = (np.array(part) for part in zip(*moments, strict=True))
     spreads = np.sqrt(np.where(spreads > 0, spreads, 1.0))
     design = np.column_stack([np.ones(len(covariates)), (covariates - centres) / spreads])
@@ -184,7 +184,7 @@ def segment_logit(
     return np.asarray(slopes)
 
 
-def _moments(values: Floats, weights: Floats) -> tuple[float, float]:
+def _three_step_moments(values: Floats, weights: Floats) -> tuple[float, float]:
     """Return the weighted mean and variance of numbers; a variance that is rounding only is 0."""
     centre = float(np.average(values, weights=weights))
     variance = float(np.average((values - centre) ** 2, weights=weights))

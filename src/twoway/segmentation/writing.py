@@ -34,11 +34,11 @@ def check_segments_path(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def write_tables(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> None:
+def write_segments(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> None:
     """Write tables to a file, whole or not at all: all of them to Excel and Markdown, else the profiles."""
     ending = check_segments_path(path)
     if ending in (".xlsx", ".md"):
-        content = _workbook(tables) if ending == ".xlsx" else _markdown(tables).encode()
+        content = _write_segments_workbook(tables) if ending == ".xlsx" else _write_segments_markdown(tables).encode()
         with whole_or_not_at_all(path) as stream:
             stream.write(content)
         return
@@ -47,11 +47,11 @@ def write_tables(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> No
     write_table(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
 
 
-def _is_share(title: str, column: str) -> bool:
+def _is_segment_share(title: str, column: str) -> bool:
     return column.partition(":")[0] in _SHARES and title != "means"
 
 
-def _workbook(tables: Mapping[str, Rows]) -> bytes:
+def _write_segments_workbook(tables: Mapping[str, Rows]) -> bytes:
     """Return a workbook with a sheet for each table: cells are numbers, and headers stay in view."""
     book = Workbook()
     look_of_head = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#DCE6F1"}
@@ -60,17 +60,18 @@ def _workbook(tables: Mapping[str, Rows]) -> bytes:
             continue
         page = book.add_sheet(title)
         sheet, columns = page.sheet, list(rows[0])
+        headings = [column.replace("_", " ") for column in columns]
         n_texts = sum(isinstance(rows[0][column], str) for column in columns)
         sheet.freeze_panes(1, n_texts)
-        sheet.set_row(0, 15 * max(1 + len(_heading(column)) // _LEAST_WIDTH for column in columns))
+        sheet.set_row(0, 15 * max(1 + len(heading) // _LEAST_WIDTH for heading in headings))
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(0)
         for place, column in enumerate(columns):
-            page.text(0, place, _heading(column), **look_of_head, **({"align": "right"} if place >= n_texts else {}))
+            page.text(0, place, headings[place], **look_of_head, **({"align": "right"} if place >= n_texts else {}))
             widest = max((len(str(row[column])) for row in rows if isinstance(row[column], str)), default=0)
             sheet.set_column(place, place, min(max(widest, _LEAST_WIDTH) + 2, 45))
-            form = "0.0%" if _is_share(title, column) else _FORMATS.get(column.partition(":")[0], "0.000")
+            form = "0.0%" if _is_segment_share(title, column) else _FORMATS.get(column.partition(":")[0], "0.000")
             form = '"+";"−";""' if column.startswith("mark") else form
             for line, row in enumerate(rows, start=1):
                 if isinstance(value := row[column], str):
@@ -85,34 +86,28 @@ def _workbook(tables: Mapping[str, Rows]) -> bytes:
     return book.content()
 
 
-def _markdown(tables: Mapping[str, Rows]) -> str:
+def _write_segments_markdown(tables: Mapping[str, Rows]) -> str:
     parts = []
     for title, rows in tables.items():
         if not rows:
             continue
         columns = list(rows[0])
         is_text = [isinstance(rows[0][column], str) for column in columns]
-        lines = [f"## {title.capitalize()}", "", _line([markdown_text(_heading(column)) for column in columns])]
-        lines.append(_line(["---" if text else "---:" for text in is_text]))
-        lines += [_line([_cell(title, column, row[column]) for column in columns]) for row in rows]
-        parts.append("\n".join(lines))
+        table = [[markdown_text(column.replace("_", " ")) for column in columns]]
+        table.append(["---" if text else "---:" for text in is_text])
+        table += [[_written_segment_cell(title, column, row[column]) for column in columns] for row in rows]
+        lines = [f"| {' | '.join(cells)} |" for cells in table]
+        parts.append("\n".join([f"## {title.capitalize()}", "", *lines]))
     return "\n\n".join(parts) + "\n"
 
 
-def _heading(column: str) -> str:
-    return column.replace("_", " ")
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _cell(title: str, column: str, value: Any) -> str:
+def _written_segment_cell(title: str, column: str, value: Any) -> str:
     if isinstance(value, str):
         return markdown_text(value)
     if value is None or not math.isfinite(value):
         return ""
     if isinstance(value, int):
         return str(value)
-    form = _FORMATS.get(column.partition(":")[0])
-    return f"{value:.1%}" if _is_share(title, column) else f"{value:,.0f}" if form in ("0", "#,##0") else f"{value:.3f}"
+    if _is_segment_share(title, column):
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if _FORMATS.get(column.partition(":")[0]) in ("0", "#,##0") else f"{value:.3f}"

@@ -14,7 +14,7 @@ from twoway.errors import DataError, UnknownNameError
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.plots.fit import plotted_residuals
-from twoway.plots.model import dependence_order
+from twoway.plots.model import plotted_dependence_order
 from twoway.schema import Schema, Variable
 
 mpl = pytest.importorskip("matplotlib", reason="plots need the extra 'plot'")
@@ -138,7 +138,7 @@ def test_related_variables_are_drawn_next_to_each_other():
     closeness = np.zeros((6, 6))
     for one, other in [(0, 5), (5, 2), (1, 3), (3, 4)]:
         closeness[one, other] = closeness[other, one] = 1
-    order = dependence_order(closeness)
+    order = plotted_dependence_order(closeness)
     assert sorted(order) == list(range(6))
     assert {*order[:3]} in ({0, 2, 5}, {1, 3, 4})
 

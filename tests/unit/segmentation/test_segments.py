@@ -8,9 +8,9 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.segmentation.number import likelihood_ratio_test, simulated
-from twoway.segmentation.quality import adjusted_rand, matched
-from twoway.segmentation.search import Search, padded
+from twoway.segmentation.quality import adjusted_rand, matched_segments
+from twoway.segmentation.search import Search
+from twoway.segmentation.segment_count import segment_count_sample, segment_count_test
 
 TRUTH = dirichlet_rows(6, 3, 3, seed=1)
 
@@ -90,11 +90,11 @@ def test_counts_are_equal_records_and_the_scale_of_weights_does_not_matter(peopl
 
 def test_simulated_people_lack_the_same_cells_and_have_the_same_weights():
     records = draw_records(TRUTH, 300, observed=0.6, seed=5).for_fit()
-    drawn = simulated(records, TRUTH, np.random.default_rng(0))
+    drawn = segment_count_sample(records, TRUTH, np.random.default_rng(0))
     lengths = [np.bincount(np.diff(some.pointers), some.weights, minlength=7) for some in (records, drawn)]
     assert lengths[0] == pytest.approx(lengths[1])
     many = records.reweighted(np.full(records.n_records, 1e12))
-    assert simulated(many, TRUTH, np.random.default_rng(0)).total_weight == 200_000
+    assert segment_count_sample(many, TRUTH, np.random.default_rng(0)).total_weight == 200_000
 
 
 def test_the_likelihood_ratio_test_tells_chance_from_a_segment():
@@ -102,7 +102,7 @@ def test_the_likelihood_ratio_test_tells_chance_from_a_segment():
     climbs = {rank: search.best(rank, n_starts=12, seed=[0]) for rank in (2, 3, 4)}
 
     def test(rank):
-        return likelihood_ratio_test(search, climbs[rank - 1], climbs[rank], rank, 19, seed=0, show=lambda done: None)
+        return segment_count_test(search, climbs[rank - 1], climbs[rank], rank, 19, seed=0, show=lambda done: None)
 
     assert test(3) == (0.05, 19)
     p_value, n_simulated = test(4)
@@ -197,7 +197,7 @@ def test_agreement_is_the_adjusted_rand_index():
 def test_segments_of_another_order_are_matched():
     memberships = np.random.default_rng(0).dirichlet([0.2] * 4, 30)
     order = np.array([2, 0, 3, 1])
-    assert matched(memberships, memberships[:, np.argsort(order)], np.ones(30)).tolist() == order.tolist()
+    assert matched_segments(memberships, memberships[:, np.argsort(order)], np.ones(30)).tolist() == order.tolist()
 
 
 def test_clear_segments_are_stable_and_sure():
@@ -275,7 +275,7 @@ def test_the_text_and_the_page_escape_names(found):
 
 
 def test_segments_that_were_found_are_where_a_climb_from_them_ends(people, found):
-    end = Search(tw.Records(people).for_fit(), 1).climb(padded(found.pmf.weights, found.pmf.stacked), 3)
+    end = Search(tw.Records(people).for_fit(), 1).climb(Search.parameters(found.pmf.weights, found.pmf.stacked), 3)
     assert end.theta[0, :3] == pytest.approx(found.pmf.weights, abs=1e-4)
 
 

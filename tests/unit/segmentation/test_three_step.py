@@ -8,7 +8,7 @@ import pytest
 
 import twoway as tw
 from twoway.segmentation.relations import WaldTest
-from twoway.segmentation.three_step import Assignment, segment_logit, segment_means, segment_shares
+from twoway.segmentation.three_step import Assignment, three_step_logit, three_step_means, three_step_shares
 
 SIZES = np.array([0.5, 0.3, 0.2])
 CHANCES = np.array([[0.8] * 4, [0.8, 0.8, 0.2, 0.2], [0.2] * 4])
@@ -48,8 +48,8 @@ def test_corrected_means_and_shares_are_the_true_ones_and_others_are_biased():
     weights, _, patterns, segments = population()
     assigned = Assignment.of(posterior(weights, patterns), weights)
     means = np.array([10.0, 20.0, 40.0])
-    assert segment_means(assigned, means[segments], "bch") == pytest.approx(means)
-    naive = segment_means(assigned, means[segments], "none")
+    assert three_step_means(assigned, means[segments], "bch") == pytest.approx(means)
+    naive = three_step_means(assigned, means[segments], "none")
     assert np.abs(naive / means - 1).max() > 0.2
     shares = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.0, 0.7]])
     by_answer = Assignment(
@@ -57,9 +57,9 @@ def test_corrected_means_and_shares_are_the_true_ones_and_others_are_biased():
     )
     codes = np.tile(np.arange(3), len(weights))
     for correction in ("bch", "ml"):
-        found = segment_shares(by_answer, codes, 3, correction)
+        found = three_step_shares(by_answer, codes, 3, correction)
         assert found == pytest.approx(shares, abs=1e-3)
-    assert np.abs(segment_shares(by_answer, codes, 3, "none") - shares).max() > 0.05
+    assert np.abs(three_step_shares(by_answer, codes, 3, "none") - shares).max() > 0.05
 
 
 def test_a_corrected_logit_has_the_true_coefficients():
@@ -69,8 +69,8 @@ def test_a_corrected_logit_has_the_true_coefficients():
     weights, groups, patterns, _ = population(odds / odds.sum(axis=1, keepdims=True))
     assigned = Assignment.of(posterior(weights, patterns), weights)
     for correction in ("bch", "ml"):
-        assert segment_logit(assigned, z[groups][:, None], correction) == pytest.approx(truth, abs=1e-4)
-    assert np.abs(segment_logit(assigned, z[groups][:, None], "none") - truth).max() > 0.1
+        assert three_step_logit(assigned, z[groups][:, None], correction) == pytest.approx(truth, abs=1e-4)
+    assert np.abs(three_step_logit(assigned, z[groups][:, None], "none") - truth).max() > 0.1
 
 
 def test_normal_outcomes_are_found_by_maximum_likelihood():
@@ -80,9 +80,9 @@ def test_normal_outcomes_are_found_by_maximum_likelihood():
     memberships = SIZES * LIKELY[patterns]
     assigned = Assignment.of(memberships / memberships.sum(axis=1, keepdims=True), np.ones(3000))
     values = random.normal(np.array([-1.0, 1.0, 3.0])[segments], 0.5)
-    assert segment_means(assigned, values, "ml") == pytest.approx([-1, 1, 3], abs=0.1)
-    assert segment_means(assigned, np.full(3000, 1e12), "ml") == pytest.approx(1e12)
-    assert segment_means(assigned, 1e12 + values, "ml") - 1e12 == pytest.approx([-1, 1, 3], abs=0.1)
+    assert three_step_means(assigned, values, "ml") == pytest.approx([-1, 1, 3], abs=0.1)
+    assert three_step_means(assigned, np.full(3000, 1e12), "ml") == pytest.approx(1e12)
+    assert three_step_means(assigned, 1e12 + values, "ml") - 1e12 == pytest.approx([-1, 1, 3], abs=0.1)
 
 
 def test_wald_tests_have_the_right_size():
@@ -191,11 +191,11 @@ def test_people_alike_can_be_merged(correction):
     assert merged.weights.sum() == weights.sum()
     numbers = codes.astype(float)
     for whole, less in (
-        (segment_means(assigned, numbers, correction), segment_means(merged, group.astype(float), correction)),
-        (segment_shares(assigned, codes, 4, correction), segment_shares(merged, group, 4, correction)),
+        (three_step_means(assigned, numbers, correction), three_step_means(merged, group.astype(float), correction)),
+        (three_step_shares(assigned, codes, 4, correction), three_step_shares(merged, group, 4, correction)),
         (
-            segment_logit(assigned, numbers[:, None], correction),
-            segment_logit(merged, group.astype(float)[:, None], correction),
+            three_step_logit(assigned, numbers[:, None], correction),
+            three_step_logit(merged, group.astype(float)[:, None], correction),
         ),
     ):
         np.testing.assert_allclose(whole, less, atol=1e-5)

@@ -10,9 +10,9 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
+from twoway.data.weights import record_weights
 from twoway.model.pmf import JointPMF
 from twoway.parallel import map_in_order
-from twoway.segmentation.quality import weights_of
 from twoway.segmentation.search import Climb, Search
 from twoway.solvers.heldout import HeldOut, held_out_folds, held_out_scores
 
@@ -44,15 +44,15 @@ class SegmentCount:
     """The number of simulated samples behind the p-value."""
 
 
-def candidate(search: Search, climb: Climb, rank: int, *, seed: int) -> SegmentCount:
+def segment_count(search: Search, climb: Climb, rank: int, *, seed: int) -> SegmentCount:
     """Return the criteria of a number of segments, without a test."""
     n_parameters, value = climb.pmf(search.records, rank).n_parameters, climb.log_likelihood
     aic = 2.0 * n_parameters - 2.0 * value
     bic = n_parameters * math.log(search.records.total_weight) - 2.0 * value
-    return SegmentCount(rank, value, n_parameters, aic, bic, _held_out(search, climb, rank, seed=seed))
+    return SegmentCount(rank, value, n_parameters, aic, bic, _held_out_segment_count(search, climb, rank, seed=seed))
 
 
-def _held_out(search: Search, climb: Climb, rank: int, *, seed: int) -> float:
+def _held_out_segment_count(search: Search, climb: Climb, rank: int, *, seed: int) -> float:
     """Return the mean log-likelihood of held-out records, NaN where there are too few to hold some out."""
     folds = held_out_folds(search.records, seed=seed)
 
@@ -60,21 +60,21 @@ def _held_out(search: Search, climb: Climb, rank: int, *, seed: int) -> float:
         train, held = folds[number]
         own = Search(train, 1)
         best = own.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[climb.theta])
-        return held_out_scores(softened(best.pmf(train, rank), own.shares, train.total_weight), held)
+        return held_out_scores(softened_segments(best.pmf(train, rank), own.shares, train.total_weight), held)
 
     if not folds:
         return math.nan
     return HeldOut.of_folds(map_in_order(range(len(folds)), score, threads=search.threads)).mean
 
 
-def softened(pmf: JointPMF, shares: Floats, n_records: float) -> JointPMF:
+def softened_segments(pmf: JointPMF, shares: Floats, n_records: float) -> JointPMF:
     """Return a model with a record of the overall shares more in each segment, so that nothing is impossible."""
     weights = n_records * pmf.weights + 1.0
     stacked = (n_records * pmf.weights * pmf.stacked + shares[:, None]) / weights
     return JointPMF.from_stacked(pmf.schema, weights / weights.sum(), stacked)
 
 
-def likelihood_ratio_test(
+def segment_count_test(
     search: Search, fewer: Climb, more: Climb, rank: int, n: int, *, seed: int, show: Callable[[int], None]
 ) -> tuple[float, int]:
     """Return the p-value of the bootstrap likelihood-ratio test of a number of segments, and of how many samples it is.
@@ -87,7 +87,7 @@ def likelihood_ratio_test(
 
     def ratio(number: int) -> float:
         seeds = [seed, rank, number]
-        sample = Search(simulated(records, null, np.random.default_rng(seeds)), 1)
+        sample = Search(segment_count_sample(records, null, np.random.default_rng(seeds)), 1)
         small = sample.best_of_replicate(rank - 1, n_starts=_N_STARTS, seed=seeds, others=[fewer.theta])
         # How large a ratio is matters only where it could be as large as the observed one.
         enough = small.log_likelihood + 0.5 * observed
@@ -106,11 +106,11 @@ def likelihood_ratio_test(
     return (n_larger + 1) / (n_done + 1), n_done
 
 
-def simulated(records: Records, pmf: JointPMF, random: np.random.Generator) -> Records:
+def segment_count_sample(records: Records, pmf: JointPMF, random: np.random.Generator) -> Records:
     """Return other people drawn from a model, with the missing cells and the weights of these, equal ones merged."""
     from twoway.kernels.compression import compress
 
-    weights = weights_of(records)
+    weights = record_weights(records)
     people = np.maximum(np.rint(weights if records.people is None else records.people), 1.0)
     each, n_people = weights / people, people.sum()
     if n_people > _MOST_PEOPLE:
