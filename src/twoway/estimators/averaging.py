@@ -21,13 +21,12 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.weights import record_weights
-from twoway.errors import DataError, warn_caller, whole_number
+from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
 from twoway.report import StopReason
@@ -118,33 +117,20 @@ class Average:
         """Return the average of fits, with equal shares."""
         fits = list(fits)
         pmf = JointPMF.average([fit.pmf for fit in fits])
-        return cls(pmf, max(len(fit.objectives) for fit in fits), first_reason(fit.stop_reason for fit in fits))
+        return cls(pmf, max(len(fit.objectives) for fit in fits), average_stop_reason(fit.stop_reason for fit in fits))
 
     @classmethod
     def of_forms(cls, averages: Sequence[Average], shares: Sequence[float]) -> Average:
         """Return the mixture of averages with these shares, largest components first."""
         models = [average.pmf for average in averages]
         pmf = JointPMF.average(models, shares).sorted_by_weight()
-        reason = first_reason(average.stop_reason for average in averages)
+        reason = average_stop_reason(average.stop_reason for average in averages)
         return cls(pmf, max(average.n_iter for average in averages), reason, tuple(zip(shares, models, strict=True)))
 
 
-def first_reason(reasons: Iterable[StopReason]) -> StopReason:
+def average_stop_reason(reasons: Iterable[StopReason]) -> StopReason:
     """Return the first reason other than convergence, if there is one."""
     return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
-
-
-def describe_end(
-    estimator: Any,
-    n_iter: int,
-    stop_reason: StopReason,
-    advice: str = "a lower rank, or more smoothing, needs fewer",
-) -> None:
-    """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if it did not converge."""
-    estimator.n_iter_, estimator.stop_reason_ = n_iter, stop_reason
-    estimator.converged_ = stop_reason is StopReason.CONVERGED
-    if not estimator.converged_:
-        warn_caller(f"{type(estimator).__name__} did not converge in {n_iter} passes; {advice}", ConvergenceWarning)
 
 
 def fit_average(
@@ -190,7 +176,7 @@ def fit_average(
     return Average.of_forms(averages, list(shares.values())), shares, candidates
 
 
-def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: Loop) -> Descent:
+def _fit_averaged(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: Loop) -> Descent:
     """Return one fit from a random start."""
     sets = CellSets.of_records(records, 1)
     schema, smoothing = sets.schema, Smoothing(recipe.smoothing, recipe.smoothing)
@@ -211,7 +197,7 @@ def _fit_recipe(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: 
     return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
 
 
-def _gains(model: HeldOut, other: HeldOut) -> bool:
+def _averaging_gains(model: HeldOut, other: HeldOut) -> bool:
     """Return whether a model predicts better than another, by more than chance."""
     if -other.mean <= _SMALL_LOSS:  # nothing is left to gain
         return False
@@ -219,7 +205,7 @@ def _gains(model: HeldOut, other: HeldOut) -> bool:
     return gain > max(_LEAST_GAIN, min(error, _GREAT_SHARE * -other.mean))
 
 
-def _stacking_shares(models: Sequence[HeldOut]) -> Floats:
+def _averaging_shares(models: Sequence[HeldOut]) -> Floats:
     """Return the shares of models in the mixture that makes held-out records most probable, by EM."""
     scores = np.array([model.scores for model in models])
     chances = np.exp(scores - scores.max(axis=0))
@@ -252,7 +238,7 @@ class _AveragingChoice:
         loop = Loop("averaging", _MOST_PASSES, self.tol, watch)
 
         def fit(task: tuple[Records, int]) -> Descent:
-            return _fit_recipe(task[0], recipe, (self.seed, task[1]), loop)
+            return _fit_averaged(task[0], recipe, (self.seed, task[1]), loop)
 
         # Each fit has one thread: products of matrices must not start more.
         with threadpool_limits(1), ThreadPoolExecutor(self.threads) as pool:
@@ -277,7 +263,7 @@ class _AveragingChoice:
         if "naive_bayes" in self.forms:
             # Recipes of one form that differ also know different things about the label.
             shares = self._stacked(self.tried)
-            if not _gains(self._pooled(shares), self._held_out(others["naive_bayes"])):
+            if not _averaging_gains(self._pooled(shares), self._held_out(others["naive_bayes"])):
                 shares = {others["naive_bayes"]: 1.0}
         elif any(self._is_better(rival, best) for rival in others.values()):
             shares = self._stacked([best, *others.values()])
@@ -289,7 +275,7 @@ class _AveragingChoice:
         best = max(scores, key=lambda rival: scores[rival].mean)
         if -scores[best].mean <= _SMALL_LOSS:
             return {best: 1.0}
-        shares = zip(_stacking_shares(list(scores.values())), scores, strict=True)
+        shares = zip(_averaging_shares(list(scores.values())), scores, strict=True)
         kept = [(share, rival) for share, rival in shares if share >= _LEAST_SHARE]
         total = sum(share for share, _ in kept)
         return {rival: float(share / total) for share, rival in sorted(kept, reverse=True)}
@@ -358,7 +344,7 @@ class _AveragingChoice:
         return best
 
     def _is_better(self, recipe: Recipe, other: Recipe) -> bool:
-        return _gains(self._held_out(recipe), self._held_out(other))
+        return _averaging_gains(self._held_out(recipe), self._held_out(other))
 
     def _pooled(self, shares: Mapping[Recipe, float]) -> HeldOut:
         """Return the scores of the held-out records if the predictions of some recipes are averaged."""

@@ -19,8 +19,9 @@ from twoway.data.missing import MissingLabels, Unseen
 from twoway.data.reading import check_reading_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
-from twoway.estimators.averaging import Average, Loss, describe_end, fit_average
+from twoway.errors import ConvergenceWarning, DataError, UnknownNameError, warn_caller, whole_number
+from twoway.estimators.averaging import Average, Loss, fit_average
+from twoway.report import StopReason
 from twoway.schema import Label, Variable, sort_labels
 from twoway.text import shortlist
 
@@ -64,6 +65,16 @@ _ATTRIBUTES = """pmf_ : JointPMF
         Why the fits ended: the first reason other than convergence, if there is one.
     n_features_in_, feature_names_in_ : int, ndarray
         The columns of training; names where they had some."""
+
+
+def describe_end(
+    estimator: Any, n_iter: int, stop_reason: StopReason, advice: str = "a lower rank, or more smoothing, needs fewer"
+) -> None:
+    """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if it did not converge."""
+    estimator.n_iter_, estimator.stop_reason_ = n_iter, stop_reason
+    estimator.converged_ = stop_reason is StopReason.CONVERGED
+    if not estimator.converged_:
+        warn_caller(f"{type(estimator).__name__} did not converge in {n_iter} passes; {advice}", ConvergenceWarning)
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]

@@ -22,7 +22,7 @@ def long_table_columns(source: Any, allowed: str) -> list[Any]:
     return list(names)
 
 
-def code_names(cells: Any, column: str, need: str) -> tuple[pd.Index, Ints]:
+def long_table_names(cells: Any, column: str, need: str) -> tuple[pd.Index, Ints]:
     """Return the names in a column, in order of appearance, and the position of each cell's."""
     codes, uniques = pd.factorize(np.asarray(cells))
     if (codes < 0).any():

@@ -190,17 +190,17 @@ def _recommendation_error(predict: Predict, pairs: tuple[Ints, Ints, Floats]) ->
 
 
 def _recommend_by_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
-    from twoway.estimators.ratings.kinds import predicted_ratings
+    from twoway.estimators.ratings.kinds import ratings_by_kinds
 
     train, both = data.table.only(data.train), data.table.only(data.train | data.validation)
     held = data.pairs(data.validation)
 
     def loss(pmf: JointPMF) -> float:
-        return _recommendation_error(lambda users, items: predicted_ratings(pmf, train, users, items), held)
+        return _recommendation_error(lambda users, items: ratings_by_kinds(pmf, train, users, items), held)
 
     parts = train.records, both.records
     pmf, seconds, details = fit_chosen(CHAINS[method], *parts, ranks, loss, seed=seed, threads=threads)
-    return lambda users, items: predicted_ratings(pmf, both, users, items), seconds, details
+    return lambda users, items: ratings_by_kinds(pmf, both, users, items), seconds, details
 
 
 def _recommend_by_factorization(data: Hidden, *, seed: int) -> Result:

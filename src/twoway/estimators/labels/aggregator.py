@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.arrays import Ints
 from twoway.data.frames import label_array
 from twoway.errors import DataError, unknown, warn_caller, whole_number
-from twoway.estimators.averaging import describe_end
-from twoway.estimators.labels.confusions import choose_label_smoothing, fit_confusions
-from twoway.estimators.labels.quality import LabelRows, best_questions, beta_interval, label_information
+from twoway.estimators.base import describe_end
+from twoway.estimators.labels.confusions import choose_confusion_smoothing, fit_confusions
+from twoway.estimators.labels.quality import LabelQuality, best_questions, label_information, label_quality_interval
 from twoway.estimators.labels.table import LabelTable, read_labels, read_new_labels
 from twoway.schema import plain_label
 
@@ -127,7 +127,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
             )
         self.validation_: list[dict[str, float]] = []
         if smoothing is None:
-            smoothing, self.validation_ = choose_label_smoothing(table, **options)
+            smoothing, self.validation_ = choose_confusion_smoothing(table, **options)
         self._table, self._fit = table, fit_confusions(table, float(smoothing), **options)
         self.smoothing_ = self._fit.smoothing
         self.items_, self.annotators_ = table.items, table.annotators
@@ -135,7 +135,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         self.probabilities_ = self._frame_of(table)
         self.labels_ = self._most_probable(self.probabilities_)
         self.class_prior_ = pd.Series(self._fit.priors, index=pd.Index(self.classes_), name="share")
-        self._rows = LabelRows.of(self._fit, table, self.probabilities_.to_numpy())
+        self._rows = LabelQuality.of(self._fit, table, self.probabilities_.to_numpy())
         self.confusion_ = self._rows.matrices
         describe_end(self, self._fit.n_iter, self._fit.stop_reason, "more smoothing needs fewer")
         return self
@@ -175,7 +175,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         accuracy, n_labels = self._rows.accuracy(self._fit.priors)
-        low, high = beta_interval(accuracy, n_labels, level)
+        low, high = label_quality_interval(accuracy, n_labels, level)
         columns = {
             "annotator": self.annotators_,
             "labels": np.bincount(self._table.annotator_codes, minlength=len(self.annotators_)),
@@ -201,8 +201,8 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         all_places = np.arange(len(self.annotators_))
         places = all_places if annotator is None else self._places("annotator", self.annotators_, [annotator])
-        rows = LabelRows(*(array[places] for array in self._rows))
-        low, high = beta_interval(rows.matrices, rows.effective, level)
+        rows = LabelQuality(*(array[places] for array in self._rows))
+        low, high = label_quality_interval(rows.matrices, rows.effective, level)
         n_classes = len(self.classes_)
         columns = {
             "annotator": np.repeat(self.annotators_[places], n_classes**2),

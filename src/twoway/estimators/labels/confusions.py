@@ -74,17 +74,17 @@ class Confusions:
 def fit_confusions(table: LabelTable, smoothing: float, *, seed: int, threads: int | None) -> Confusions:
     """Return the more probable of two fits: from majority votes, and from the co-occurrences of annotators."""
     starts = [table.votes]
-    if (of_pairs := memberships_from_pairs(table, seed=seed, threads=threads)) is not None:
+    if (of_pairs := confusion_start_from_pairs(table, seed=seed, threads=threads)) is not None:
         starts.append(of_pairs)
-    fits = [_fit_from(table, start, smoothing, threads) for start in starts]
+    fits = [_fit_confusions_from(table, start, smoothing, threads) for start in starts]
     return max(fits, key=lambda fit: fit.log_likelihood)
 
 
-def _fit_from(table: LabelTable, start: Floats, smoothing: float, threads: int | None) -> Confusions:
+def _fit_confusions_from(table: LabelTable, start: Floats, smoothing: float, threads: int | None) -> Confusions:
     """Return the fit that begins with some probabilities of the classes of the items, (n_items, n_classes)."""
     sets = CellSets.of_records(table.records, threads)
     factors = np.vstack([_confusion_factors(table.sums(start), smoothing), np.eye(table.n_classes)])
-    priors = _class_shares(start.sum(axis=0), table.largest_shares)
+    priors = _confusion_priors(start.sum(axis=0), table.largest_shares)
     pmf = JointPMF.from_stacked(table.records.schema, priors, factors)
     loop = Loop("labels", _MAX_ITER, _TOL, accelerate=False, quiet_cycles=1)
     descent = loop.descend(confusion_step(sets, table.largest_shares, smoothing), pmf)
@@ -107,12 +107,12 @@ def confusion_step(sets: CellSets, largest_shares: Floats, smoothing: float) -> 
         counts = expected.counts[:, :n_classes]
         of_annotator = counts[1:-n_classes].reshape(-1, n_classes, n_classes)
         factors = np.vstack([_confusion_factors(of_annotator, smoothing), np.eye(n_classes)])
-        return pad_to_lanes(_class_shares(counts[0], largest_shares), factors), -expected.log_likelihood
+        return pad_to_lanes(_confusion_priors(counts[0], largest_shares), factors), -expected.log_likelihood
 
     return step
 
 
-def _class_shares(counts: Floats, largest_shares: Floats) -> Floats:
+def _confusion_priors(counts: Floats, largest_shares: Floats) -> Floats:
     """Return how frequent the classes are, from expected numbers of items, within limits.
 
     Without these, a class with hardly a label would be taken for whatever the other classes do not explain.
@@ -147,7 +147,7 @@ def usual_confusions(counts: Floats) -> Floats:
     usually_right = of_class @ np.diag(pooled)
     extra = USUAL_RIGHT * (usually_right.sum() + np.diag(pooled).mean()) / (of_class.sum() + 1.0)
     n_labels = of_class.sum(axis=1) + USUAL_RIGHT
-    odds = _odds((right + extra) / n_labels) / _odds((usually_right + extra) / n_labels)
+    odds = _confusion_odds((right + extra) / n_labels) / _confusion_odds((usually_right + extra) / n_labels)
     usual: Floats = pooled * np.where(np.eye(n_classes, dtype=bool), odds[:, None, None], 1.0)
     usual /= usual.sum(axis=1, keepdims=True)
     given, usually_given = counts.sum(axis=2), np.einsum("mjk,mk->mj", usual, of_class)
@@ -158,14 +158,14 @@ def usual_confusions(counts: Floats) -> Floats:
     return usual
 
 
-def _odds(share: Floats) -> Floats:
+def _confusion_odds(share: Floats) -> Floats:
     return (share + _TINY) / (1.0 - share + _TINY)
 
 
 # Where a fit begins
 
 
-def memberships_from_pairs(table: LabelTable, *, seed: int, threads: int | None) -> Floats | None:
+def confusion_start_from_pairs(table: LabelTable, *, seed: int, threads: int | None) -> Floats | None:
     """Return probabilities of the items' classes by the coupled NMF of co-occurrences; None where there are too few.
 
     The variables are groups of annotators who agree with the majority about as often, so that they have items in
@@ -220,7 +220,7 @@ def class_of_components(memberships: Floats, table: LabelTable) -> Ints:
 # How much smoothing
 
 
-def choose_label_smoothing(
+def choose_confusion_smoothing(
     table: LabelTable, *, seed: int, threads: int | None
 ) -> tuple[float, list[dict[str, float]]]:
     """Return how much smoothing predicts held-out labels best, given the other labels of their items.
@@ -240,7 +240,7 @@ def choose_label_smoothing(
     tried: dict[float, HeldOut] = {}
 
     def held_out(smoothing: float) -> HeldOut:
-        scores = [_log_prob_of_held_out(table, fold_of_label == fold, smoothing, threads) for fold in folds]
+        scores = [_confusion_log_probs(table, fold_of_label == fold, smoothing, threads) for fold in folds]
         tried[smoothing] = HeldOut.of_folds((score, np.ones(len(score))) for score in scores)
         return tried[smoothing]
 
@@ -254,10 +254,10 @@ def choose_label_smoothing(
     return best, [{"smoothing": amount, "log_prob": scores.mean} for amount, scores in sorted(tried.items())]
 
 
-def _log_prob_of_held_out(table: LabelTable, held: Any, smoothing: float, threads: int | None) -> Floats:
+def _confusion_log_probs(table: LabelTable, held: Any, smoothing: float, threads: int | None) -> Floats:
     """Return the log-probability of each label that is held out, given the others."""
     train = table.only(~held)
-    fit = _fit_from(train, train.votes, smoothing, threads)
+    fit = _fit_confusions_from(train, train.votes, smoothing, threads)
     items, annotators, labels = table.item_codes[held], table.annotator_codes[held], table.label_codes[held]
     probabilities = fit.probabilities(train)[items]
     logs: Floats = np.log(np.einsum("nk,nk->n", probabilities, fit.matrices[annotators, labels]))

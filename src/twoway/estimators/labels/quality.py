@@ -17,7 +17,7 @@ _LEAST_SHARE = 0.02
 _CHUNK = 2**21
 
 
-class LabelRows(NamedTuple):
+class LabelQuality(NamedTuple):
     """On how much evidence the rows of the confusion matrices rest."""
 
     matrices: Floats
@@ -28,7 +28,7 @@ class LabelRows(NamedTuple):
     """(n_annotators,): how many would tell the annotator's accuracy as well."""
 
     @classmethod
-    def of(cls, fit: Confusions, table: LabelTable, probabilities: Floats) -> LabelRows:
+    def of(cls, fit: Confusions, table: LabelTable, probabilities: Floats) -> LabelQuality:
         """Return the rows of a fit.
 
         The information about Pr(label | truth) in labels of items whose class is uncertain is that of items whose class
@@ -64,7 +64,7 @@ class LabelRows(NamedTuple):
         return accuracy, np.minimum(of_rows, self.in_all)
 
 
-def beta_interval(mean: Floats, n_labels: Floats, level: float) -> tuple[Floats, Floats]:
+def label_quality_interval(mean: Floats, n_labels: Floats, level: float) -> tuple[Floats, Floats]:
     """Return the ends of the intervals of shares that rest on so many labels: Jeffreys', which contain the share."""
     from scipy.special import betaincinv
 
@@ -80,11 +80,11 @@ def label_information(matrices: Floats, priors: Floats) -> Floats:
 
     ``matrices`` is (n_annotators, label, truth).
     """
-    information: Floats = expected_gains(priors[None], matrices)[0]
+    information: Floats = expected_label_gains(priors[None], matrices)[0]
     return information
 
 
-def expected_gains(probabilities: Floats, matrices: Floats) -> Floats:
+def expected_label_gains(probabilities: Floats, matrices: Floats) -> Floats:
     """Return by how many nats a label of each annotator is expected to reduce each item's entropy, (items, annotators).
 
     ``probabilities`` is (items, truth), ``matrices`` (annotators, label, truth).
@@ -130,7 +130,7 @@ def best_questions(
         if len(best) >= n and np.partition(best, -n)[-n] >= entropy[first]:
             break
         chunk = order[first : first + size]
-        gains = expected_gains(probabilities[chunk], matrices[annotators])
+        gains = expected_label_gains(probabilities[chunk], matrices[annotators])
         for row, item in enumerate(chunk):
             asked = place[table.annotator_codes[pointers[item] : pointers[item + 1]]]
             gains[row, asked[asked >= 0]] = -1.0

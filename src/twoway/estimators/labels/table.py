@@ -15,7 +15,7 @@ from twoway.data.columns import column_series
 from twoway.data.frames import frame_in_memory
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown, warn_caller
-from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
+from twoway.estimators.long_tables import long_table_columns, long_table_names, shown_name
 from twoway.schema import Label, Schema, Variable, plain_label, sort_labels
 from twoway.text import brief, shortlist
 
@@ -63,7 +63,7 @@ class LabelTable:
         classes = tuple(range(self.n_classes))
         names = [*map(str, range(len(self.annotators))), "anybody", "truth"]
         schema = Schema(tuple(Variable(name, classes) for name in names))
-        return _records_of_cells(schema, items, cells, len(self.items))
+        return _label_records(schema, items, cells, len(self.items))
 
     @cached_property
     def votes(self) -> Floats:
@@ -117,7 +117,7 @@ class LabelTable:
         )
         schema = Schema(tuple(Variable(str(group), tuple(range(self.n_classes))) for group in range(n_groups)))
         items, groups = np.divmod(keys, n_groups)
-        return _records_of_cells(schema, items, groups * self.n_classes + self.label_codes[first], len(self.items))
+        return _label_records(schema, items, groups * self.n_classes + self.label_codes[first], len(self.items))
 
 
 def read_labels(
@@ -140,46 +140,46 @@ def read_labels(
         Further labels that mean "no label".
     """
     item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, labels)
-    items, item_codes = code_names(item_cells, columns[0], _NEED)
-    annotators, annotator_codes = code_names(annotator_cells, columns[1], _NEED)
-    gold_items, gold_labels = _read_gold(gold, columns)
-    label_codes, classes = _code_classes(label_cells, columns[2], missing)
+    items, item_codes = long_table_names(item_cells, columns[0], _NEED)
+    annotators, annotator_codes = long_table_names(annotator_cells, columns[1], _NEED)
+    gold_items, gold_labels = _read_gold_labels(gold, columns)
+    label_codes, classes = _label_classes(label_cells, columns[2], missing)
     known = np.full(len(items), -1)
     if len(gold_labels):
-        gold_codes, gold_classes = _code_classes(gold_labels, "gold", missing)
+        gold_codes, gold_classes = _label_classes(gold_labels, "gold", missing)
         if new := [label for label in gold_classes.categories if classes.find(label) is None]:
             joint = Variable(columns[2], tuple(sort_labels([*classes.categories, *new])))
-            label_codes, classes = _codes_among(classes, joint)[label_codes], joint
-        gold_codes = _codes_among(gold_classes, classes)[gold_codes]
+            label_codes, classes = _label_codes_among(classes, joint)[label_codes], joint
+        gold_codes = _label_codes_among(gold_classes, classes)[gold_codes]
         is_known = gold_codes >= 0
-        items, known = _gold_of_items(items, pd.Index(gold_items[is_known]), gold_codes[is_known], classes)
+        items, known = _gold_labels(items, pd.Index(gold_items[is_known]), gold_codes[is_known], classes)
     table = LabelTable(items, annotators, classes.categories, item_codes, annotator_codes, label_codes, known)
-    return _ordered(table)
+    return _ordered_labels(table)
 
 
 def read_new_labels(source: Any, columns: Sequence[str], known: LabelTable, missing: Sequence[Any]) -> LabelTable:
     """Return the labels in a long table, of any items, by the annotators and the classes of another table."""
     item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, None)
-    items, item_codes = code_names(item_cells, columns[0], _NEED)
-    names, codes = code_names(annotator_cells, columns[1], _NEED)
+    items, item_codes = long_table_names(item_cells, columns[0], _NEED)
+    names, codes = long_table_names(annotator_cells, columns[1], _NEED)
     found = known.annotators.get_indexer(names)
     if (found < 0).any():
         warn_caller(
             f"annotators that training did not see are taken for average ones: {shortlist(names[found < 0].tolist())}"
         )
     found = np.where(found < 0, len(known.annotators), found).astype(np.int64)
-    label_codes, classes = _code_classes(label_cells, columns[2], missing)
+    label_codes, classes = _label_classes(label_cells, columns[2], missing)
     schema = Variable(columns[2], known.classes)
     for label in classes.categories:
         if schema.find(label) is None:
             raise unknown("label", label, known.classes, where=" among those of training")
     # Strangers keep codes of their own until duplicates are found.
-    label_codes, no_gold = _codes_among(classes, schema)[label_codes], np.full(len(items), -1)
-    table = _ordered(LabelTable(items, names, known.classes, item_codes, codes, label_codes, no_gold))
+    label_codes, no_gold = _label_codes_among(classes, schema)[label_codes], np.full(len(items), -1)
+    table = _ordered_labels(LabelTable(items, names, known.classes, item_codes, codes, label_codes, no_gold))
     return replace(table, annotators=known.annotators, annotator_codes=found[table.annotator_codes])
 
 
-def _ordered(table: LabelTable) -> LabelTable:
+def _ordered_labels(table: LabelTable) -> LabelTable:
     """Return the labels by item and annotator, each once, those that are missing left out.
 
     An annotator who gave an item two labels is an error.
@@ -202,7 +202,7 @@ def _ordered(table: LabelTable) -> LabelTable:
     return table.only(order[~again])
 
 
-def _records_of_cells(schema: Schema, items: Ints, cells: Ints, n_items: int) -> Records:
+def _label_records(schema: Schema, items: Ints, cells: Ints, n_items: int) -> Records:
     """Return records from pairs of an item and a cell, in any order."""
     order = np.argsort(items, kind="stable")
     pointers = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=n_items))])
@@ -221,13 +221,13 @@ def _read_label_columns(source: Any, columns: Sequence[str], labels: Any) -> lis
         wanted = columns[: 3 - len(given)]
         check_known("column", long_table_columns(source, _ALLOWED), *wanted, where=" in the table of labels")
         parts = [*(source[name] for name in wanted), *given]
-    cells = [_cells_of(part) for part in parts]
+    cells = [_label_cells(part) for part in parts]
     if len({len(part) for part in cells}) > 1:
         raise DataError("items, annotators and labels differ in number: {}, {} and {}".format(*map(len, cells)))
     return cells
 
 
-def _cells_of(column: Any) -> pd.Series[Any]:
+def _label_cells(column: Any) -> pd.Series[Any]:
     """Return a column as a pandas Series that keeps its cells as they are."""
     if isinstance(column, str) or not hasattr(column, "__len__"):
         raise DataError(f"a column must be an array or a list, got {brief(column)}")
@@ -235,7 +235,7 @@ def _cells_of(column: Any) -> pd.Series[Any]:
     return series
 
 
-def _code_classes(cells: Any, name: str, missing: Sequence[Any]) -> tuple[Ints, Variable]:
+def _label_classes(cells: Any, name: str, missing: Sequence[Any]) -> tuple[Ints, Variable]:
     """Return the class of each label, -1 where there is none, and the classes that occur."""
     if not len(cells):
         raise DataError(f"there is no label in column {name!r}")
@@ -252,19 +252,19 @@ def _code_classes(cells: Any, name: str, missing: Sequence[Any]) -> tuple[Ints, 
     return codes.astype(np.int64) - int(found[0] < 0), variable
 
 
-def _codes_among(classes: Variable, others: Variable) -> Ints:
+def _label_codes_among(classes: Variable, others: Variable) -> Ints:
     """Return the code of each class among others; the last one, for -1, stays -1."""
     return np.array([*(others.code(label) for label in classes.categories), -1])
 
 
-def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
+def _read_gold_labels(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     """Return the items with a known class, as an array, and their classes."""
     if gold is None:
         return [], []
     if isinstance(gold, Mapping):
         gold = pd.Series([*gold.values()], index=pd.Index([*gold], dtype=object).infer_objects(), dtype=object)
     if isinstance(gold, pd.Series):
-        return gold.index.to_numpy(), _cells_of(gold)
+        return gold.index.to_numpy(), _label_cells(gold)
     gold = frame_in_memory(gold)
     names = long_table_columns(gold, _ALLOWED)
     check_known("column", names, columns[0], where=" in the table of gold labels")
@@ -272,11 +272,11 @@ def _read_gold(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     if len(others) != 1:
         check_known("column", names, columns[2], where=f" with the classes, among {len(others)}, in the gold labels")
         others = [columns[2]]
-    items, codes = code_names(_cells_of(gold[columns[0]]), columns[0], _NEED)
-    return items.to_numpy()[codes], _cells_of(gold[others[0]])
+    items, codes = long_table_names(_label_cells(gold[columns[0]]), columns[0], _NEED)
+    return items.to_numpy()[codes], _label_cells(gold[others[0]])
 
 
-def _gold_of_items(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classes: Variable) -> tuple[pd.Index, Ints]:
+def _gold_labels(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classes: Variable) -> tuple[pd.Index, Ints]:
     """Return the items, with those that no annotator labelled, and the known class of each, -1 where there is none.
 
     Gold labels that contradict one another are an error, and so are those of unlabelled items alone.

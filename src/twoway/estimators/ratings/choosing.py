@@ -14,10 +14,10 @@ from itertools import compress
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.estimators.ratings.experts import RatingExpert, expected_ratings
+from twoway.estimators.ratings.experts import RatingExpert, expert_ratings
 from twoway.estimators.ratings.kinds import RatingKinds
-from twoway.estimators.ratings.model import RatingFitting, RatingModel, RatingRecipe, vector_average
-from twoway.estimators.ratings.shape import USUAL_EXPONENTS, fit_exponents
+from twoway.estimators.ratings.model import RatingFitting, RatingModel, RatingRecipe
+from twoway.estimators.ratings.shape import USUAL_EXPONENTS, fit_shape_exponents
 from twoway.estimators.ratings.table import RatingTable
 from twoway.estimators.ratings.vectors import RidgeRecipe, VectorRecipe
 from twoway.solvers.heldout import try_in_order
@@ -94,7 +94,7 @@ class _RatingSearch:
         """Return the recipe with the best of some ranks, weights and exponents, and the RMSE of the ranks compared."""
         best_rank, kinds, tried = self._best_kinds(ranks)
         vectors = [
-            [vector_average(self.fitting.fit_vectors(fold.train, form, _TRIAL_STARTS)) for form in recipe.forms]
+            [self.fitting.fit_vectors(fold.train, form, _TRIAL_STARTS)[0] for form in recipe.forms]
             for fold in self.folds
         ]
         weights = self._best_weights([*zip(*vectors, strict=True), kinds])
@@ -116,7 +116,7 @@ class _RatingSearch:
         """Return the expected ratings by an expert of each fold, (n_held_out,)."""
         return np.concatenate(
             [
-                expected_ratings(expert, fold.train, fold.user_codes, fold.item_codes)
+                expert_ratings(expert, fold.train, fold.user_codes, fold.item_codes)
                 for fold, expert in zip(self.folds, experts, strict=True)
             ]
         )
@@ -161,4 +161,4 @@ class _RatingSearch:
             for fold, model in zip(self.folds, models, strict=True)
         )
         parts, means = zip(*asked, strict=True)
-        return fit_exponents(np.concatenate(parts, axis=1), self.points, np.concatenate(means), self._codes)
+        return fit_shape_exponents(np.concatenate(parts, axis=1), self.points, np.concatenate(means), self._codes)

@@ -52,18 +52,18 @@ class RatingAverage:
         return np.hstack(means), np.hstack(squares)
 
 
-def expected_ratings(expert: RatingExpert, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
+def expert_ratings(expert: RatingExpert, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
     """Return the rating that is expected of each pair of user (-1: unknown) and item, (n_pairs,).
 
     Nothing is said of the pairs themselves: a known rating counts as one of the user's.
     """
-    return expected_powers(expert, table, user_codes, item_codes, 1)[0]
+    return expert_powers(expert, table, user_codes, item_codes, 1)[0]
 
 
-def expected_powers(
+def expert_powers(
     expert: RatingExpert, table: RatingTable, user_codes: Ints, item_codes: Ints, n_powers: int = 2
 ) -> list[Floats]:
-    """Return what `expected_ratings` does, and the expected squares of the ratings; each (n_pairs,)."""
+    """Return what `expert_ratings` does, and the expected squares of the ratings; each (n_pairs,)."""
     of_items = expert.of_items[:n_powers]
     powers = [np.empty(len(user_codes)) for _ in of_items]
     for pairs, users, of_pair in table.pairs_by_user(user_codes, sum(numbers.shape[1] for numbers in of_items)):

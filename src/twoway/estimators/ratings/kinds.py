@@ -19,7 +19,7 @@ import numpy as np
 from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 from twoway.estimators.averaging import Average
-from twoway.estimators.ratings.experts import Two, expected_ratings
+from twoway.estimators.ratings.experts import Two, expert_ratings
 from twoway.estimators.ratings.table import RatingTable
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
@@ -63,12 +63,12 @@ class RatingKinds:
         return self.pmf.stacked.reshape(-1, len(self.points), self.pmf.rank)
 
 
-def predicted_ratings(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
+def ratings_by_kinds(pmf: JointPMF, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
     """Return the ratings that a joint PMF expects for pairs of user (-1: unknown) and item, (n_pairs,)."""
-    return expected_ratings(RatingKinds(pmf, table.points), table, user_codes, item_codes)
+    return expert_ratings(RatingKinds(pmf, table.points), table, user_codes, item_codes)
 
 
-def fit_ratings(
+def fit_rating_kinds(
     table: RatingTable, rank: int, *, smoothing: float, n_starts: int, seed: int, threads: int | None
 ) -> Average:
     """Return the average of several fits, each from a random start of its own.
@@ -82,13 +82,13 @@ def fit_ratings(
     sets = CellSets.of_records(table.records.take(rated_some).canonical(), threads)
     starts = (random_start(sets.schema, rank, sets.shares, (seed, number)) for number in range(n_starts))
     loop = Loop("ratings", _MAX_ITER, _TOL, accelerate=False, quiet_cycles=1)
-    average = Average.of(loop.descend(ratings_em_step(sets, rank, smoothing), start) for start in starts)
+    average = Average.of(loop.descend(rating_kinds_step(sets, rank, smoothing), start) for start in starts)
     if loop.watch.interrupted:
         raise KeyboardInterrupt
     return average
 
 
-def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:
+def rating_kinds_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:
     """Return one pass of EM: from parameters to the next ones, and the negative log-likelihood of the given ones."""
     from twoway.kernels.lanes import pad_to_lanes
 
@@ -98,7 +98,7 @@ def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Th
         expected = sets.expected(theta, rank)
         counts = expected.counts[:, :rank]
         of_cell = counts[1:].reshape(*of_item.shape, rank)
-        factors = of_cell + smoothing * _tilted_rating_shares(of_item, of_cell)
+        factors = of_cell + smoothing * _tilted_kind_shares(of_item, of_cell)
         factors /= factors.sum(axis=1, keepdims=True)
         weights = counts[0] + smoothing
         return pad_to_lanes(weights / weights.sum(), factors.reshape(-1, rank)), -expected.log_likelihood
@@ -106,7 +106,7 @@ def ratings_em_step(sets: CellSets, rank: int, smoothing: float) -> Callable[[Th
     return step
 
 
-def _tilted_rating_shares(of_item: Floats, of_cell: Floats) -> Floats:
+def _tilted_kind_shares(of_item: Floats, of_cell: Floats) -> Floats:
     """Return each item's shares, tilted by each component's use of the scale.
 
     Parameters

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.estimators.averaging import Average, first_reason
-from twoway.estimators.ratings.experts import RatingAverage, RatingExpert, expected_powers, expected_ratings
-from twoway.estimators.ratings.kinds import RatingKinds, fit_ratings
-from twoway.estimators.ratings.shape import shares_of_users, tilt_to_means, within_scale
+from twoway.estimators.averaging import Average, average_stop_reason
+from twoway.estimators.ratings.experts import RatingAverage, RatingExpert, expert_powers, expert_ratings
+from twoway.estimators.ratings.kinds import RatingKinds, fit_rating_kinds
+from twoway.estimators.ratings.shape import shape_means, shape_of_users, tilt_shape
 from twoway.estimators.ratings.table import RatingTable
-from twoway.estimators.ratings.vectors import RidgeRecipe, VectorFit, VectorRecipe, fit_ridge, fit_vectors
+from twoway.estimators.ratings.vectors import RidgeRecipe, VectorFit, VectorRecipe, fit_vectors, ridge_vectors
 from twoway.report import StopReason
 
 # Distributions are computed in chunks of about this many numbers.
@@ -62,7 +62,7 @@ class RatingModel:
 
     def expected(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
         """Return the expected ratings of pairs of user (-1: unknown) and item, given those in the table, (n_pairs,)."""
-        return within_scale(expected_ratings(self.average, table, user_codes, item_codes), table.points)
+        return shape_means(expert_ratings(self.average, table, user_codes, item_codes), table.points)
 
     def probabilities(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> Floats:
         """Return the probability of each rating, (n_pairs, n_points), whose means are the expected ratings."""
@@ -71,18 +71,18 @@ class RatingModel:
         order, size = np.argsort(user_codes, kind="stable"), max(1, _CHUNK // table.n_points)
         for pairs in (order[first : first + size] for first in range(0, len(order), size)):
             parts, means = self.parts(table, user_codes[pairs], item_codes[pairs])
-            answers[pairs] = tilt_to_means(np.tensordot(self.recipe.exponents, parts, 1), table.points, means)
+            answers[pairs] = tilt_shape(np.tensordot(self.recipe.exponents, parts, 1), table.points, means)
         return answers
 
     def parts(self, table: RatingTable, user_codes: Ints, item_codes: Ints) -> tuple[Floats, Floats]:
         """Return the logarithms of the parts of each distribution, (3, n_pairs, n_points), and the expected ratings."""
-        means, squares = expected_powers(self.average, table, user_codes, item_codes)
+        means, squares = expert_powers(self.average, table, user_codes, item_codes)
         variances = (squares - means**2)[:, np.newaxis]
-        means = within_scale(means, table.points)
+        means = shape_means(means, table.points)
         parts = np.empty((3, len(means), table.n_points))
         parts[0] = -0.5 * (table.points - means[:, np.newaxis]) ** 2 / variances
         for pairs, users, of_pair in table.pairs_by_user(user_codes, table.n_points):
-            parts[1, pairs] = np.log(shares_of_users(users, self.shares))[of_pair]
+            parts[1, pairs] = np.log(shape_of_users(users, self.shares))[of_pair]
         parts[2] = np.log(np.maximum(self.kinds.shares(table, user_codes, item_codes), 1e-300))
         return parts, means
 
@@ -103,24 +103,21 @@ class RatingFitting:
         n_each = -(-n_starts // max(1, len(recipe.forms)))
         vectors = [self.fit_vectors(table, form, n_each) for form in recipe.forms]
         kinds = self.fit_kinds(table, recipe.rank, n_starts)
-        averages = [vector_average(fits) for fits in vectors]
-        model = RatingModel.of(recipe, averages, RatingKinds(kinds.pmf, table.points), table)
-        every_fit = [fit for fits in vectors for fit in fits]
+        model = RatingModel.of(recipe, [average for average, _ in vectors], RatingKinds(kinds.pmf, table.points), table)
+        every_fit = [fit for _, fits in vectors for fit in fits]
         n_iter = max([kinds.n_iter, *(len(fit.bounds) for fit in every_fit)])
-        return model, n_iter, first_reason([kinds.stop_reason, *(fit.stop_reason for fit in every_fit)])
+        return model, n_iter, average_stop_reason([kinds.stop_reason, *(fit.stop_reason for fit in every_fit)])
 
     def fit_kinds(self, table: RatingTable, rank: int, n_starts: int) -> Average:
         """Return the average of several mixtures."""
-        return fit_ratings(
+        return fit_rating_kinds(
             table, rank, n_starts=n_starts, smoothing=self.smoothing, seed=self.seed, threads=self.threads
         )
 
-    def fit_vectors(self, table: RatingTable, form: VectorRecipe | RidgeRecipe, n_starts: int) -> list[VectorFit]:
-        """Return several fits of a form of vectors."""
-        fit: Callable[..., VectorFit] = fit_vectors if isinstance(form, VectorRecipe) else fit_ridge
-        return [fit(table, form, seed=(self.seed, start), threads=self.threads) for start in range(n_starts)]
-
-
-def vector_average(fits: Sequence[VectorFit]) -> RatingAverage:
-    """Return the average of fits with equal shares."""
-    return RatingAverage([fit.vectors for fit in fits], [1.0 / len(fits)] * len(fits))
+    def fit_vectors(
+        self, table: RatingTable, form: VectorRecipe | RidgeRecipe, n_starts: int
+    ) -> tuple[RatingAverage, list[VectorFit]]:
+        """Return the average of several fits of a form of vectors, and the fits."""
+        fit: Callable[..., VectorFit] = fit_vectors if isinstance(form, VectorRecipe) else ridge_vectors
+        fits = [fit(table, form, seed=(self.seed, start), threads=self.threads) for start in range(n_starts)]
+        return RatingAverage([fit.vectors for fit in fits], [1.0 / n_starts] * n_starts), fits

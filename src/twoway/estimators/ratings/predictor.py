@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Floats, Ints
 from twoway.errors import DataError, whole_number
-from twoway.estimators.averaging import describe_end
+from twoway.estimators.base import describe_end
 from twoway.estimators.ratings.choosing import choose_rating_recipe
 from twoway.estimators.ratings.model import RatingFitting
-from twoway.estimators.ratings.shape import within_scale
+from twoway.estimators.ratings.shape import shape_means
 from twoway.estimators.ratings.table import RatingTable, find_rated_items, read_rated_pairs, read_ratings
 
 # Users are answered in chunks of about this many numbers.
@@ -156,7 +156,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         for first in range(0, len(expected), step):
             users = np.arange(first, min(len(expected), first + step))
             of_users, _ = average.of_users(table.records.take(users))
-            expected[users] = within_scale(of_users @ of_items.T, table.points)
+            expected[users] = shape_means(of_users @ of_items.T, table.points)
         expected.ravel()[table.keys] = table.ratings
         return pd.DataFrame(expected, index=table.users, columns=self.items_)
 

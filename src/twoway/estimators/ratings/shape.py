@@ -23,14 +23,14 @@ _MARGIN = 0.005
 _MOST_STEPS, _EXACT = 100, 1e-10
 
 
-def within_scale(means: Floats, points: Floats) -> Floats:
+def shape_means(means: Floats, points: Floats) -> Floats:
     """Return expected ratings moved away from the ends of the scale."""
     margin = _MARGIN * (points[-1] - points[0])
     inside: Floats = np.clip(means, points[0] + margin, points[-1] - margin)
     return inside
 
 
-def shares_of_users(users: Records, shares: Floats) -> Floats:
+def shape_of_users(users: Records, shares: Floats) -> Floats:
     """Return how often each user gives each rating, smoothed by how often all do, (n_users, n_points)."""
     n_users, n_points = users.n_records, len(shares)
     user_of_cell = np.repeat(np.arange(n_users), np.diff(users.pointers))
@@ -40,7 +40,7 @@ def shares_of_users(users: Records, shares: Floats) -> Floats:
     return smoothed
 
 
-def tilt_to_means(scores: Floats, points: Floats, means: Floats) -> Floats:
+def tilt_shape(scores: Floats, points: Floats, means: Floats) -> Floats:
     """Return p(r) ∝ exp(score(r) + θ r), with the θ for which the mean is as given, (n, n_points).
 
     Newton's method for θ, in an interval that contains it.
@@ -59,12 +59,12 @@ def tilt_to_means(scores: Floats, points: Floats, means: Floats) -> Floats:
         if np.abs(gaps).max(initial=0.0) < _EXACT:
             break
         highest, lowest = np.where(gaps > 0, theta, highest), np.where(gaps < 0, theta, lowest)
-        newton = theta - gaps / np.maximum(_variances(shares, points), 1e-300)
+        newton = theta - gaps / np.maximum(_shape_variances(shares, points), 1e-300)
         theta = np.where((newton > lowest) & (newton < highest), newton, 0.5 * (lowest + highest))
     return shares
 
 
-def fit_exponents(parts: Floats, points: Floats, means: Floats, codes: Ints) -> Floats:
+def fit_shape_exponents(parts: Floats, points: Floats, means: Floats, codes: Ints) -> Floats:
     """Return the exponents of the parts of the shape that make held-out ratings most probable, (n_parts,).
 
     Parameters
@@ -84,11 +84,11 @@ def fit_exponents(parts: Floats, points: Floats, means: Floats, codes: Ints) -> 
     places = np.arange(len(codes))
 
     def loss(exponents: Floats) -> tuple[float, Floats]:
-        shares = tilt_to_means(np.tensordot(exponents, parts, 1), points, means)
+        shares = tilt_shape(np.tensordot(exponents, parts, 1), points, means)
         expected = np.einsum("fnp,np->fn", parts, shares)
         together = np.einsum("fnp,np,p->fn", parts, shares, points) - expected * means
         # How θ changes with each exponent, so that the mean stays.
-        slopes = -together / np.maximum(_variances(shares, points), 1e-300)
+        slopes = -together / np.maximum(_shape_variances(shares, points), 1e-300)
         gradient = parts[:, places, codes] - expected + (points[codes] - means) * slopes
         away = exponents - usual
         total = -np.log(np.maximum(shares[places, codes], 1e-300)).sum() + _USUAL_RATINGS * away @ away
@@ -99,7 +99,7 @@ def fit_exponents(parts: Floats, points: Floats, means: Floats, codes: Ints) -> 
     return exponents
 
 
-def _variances(shares: Floats, points: Floats) -> Floats:
+def _shape_variances(shares: Floats, points: Floats) -> Floats:
     means = shares @ points
     variances: Floats = shares @ points**2 - means**2
     return variances

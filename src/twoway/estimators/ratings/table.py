@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown
-from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
+from twoway.estimators.long_tables import long_table_columns, long_table_names, shown_name
 from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
 from twoway.text import shortlist
 
@@ -157,7 +157,7 @@ def read_ratings(
     scale
         The points that ratings can take; those that occur by default.
     """
-    is_long = _is_long_table(source, columns)
+    is_long = _has_row_per_rating(source, columns)
     raw = _long_ratings(source, columns, ratings) if is_long else _wide_ratings(source, ratings, items)
     rated = ~np.isnan(raw.ratings)
     is_new = items is None
@@ -208,7 +208,7 @@ def _rating_table(
     return RatingTable(users, items, Records.from_cells(schema, pointers, cells))
 
 
-def _is_long_table(source: Any, columns: Sequence[str]) -> bool:
+def _has_row_per_rating(source: Any, columns: Sequence[str]) -> bool:
     """Return whether a source has one row per rating, by its column names."""
     if isinstance(source, np.ndarray):
         return False
@@ -227,7 +227,8 @@ def _long_ratings(source: Any, columns: Sequence[str], ratings: Any) -> _Triplet
     numbers = _rating_numbers(np.asarray(ratings))
     if numbers.shape != user_labels.shape:
         raise DataError(f"there are {len(user_labels)} pairs of user and item, and ratings of shape {numbers.shape}")
-    return _Triplets(*code_names(user_labels, columns[0], _NEED), *code_names(item_labels, columns[1], _NEED), numbers)
+    users = long_table_names(user_labels, columns[0], _NEED)
+    return _Triplets(*users, *long_table_names(item_labels, columns[1], _NEED), numbers)
 
 
 def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:

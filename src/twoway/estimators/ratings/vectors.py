@@ -100,7 +100,7 @@ class RatingVectors:
     def of_users(self, users: Records) -> Two:
         """Return means and second moments of users' vectors, given their ratings."""
         moments, _ = self.moments_of(users.pointers, users)
-        firsts, is_diagonal = packed_places(self.means.shape[1])
+        firsts, is_diagonal = packed_vector_places(self.means.shape[1])
         return moments[:, firsts], np.where(is_diagonal, 1.0, 2.0) * moments
 
     def moments_of(self, pointers: Ints, records: Records) -> tuple[Floats, float]:
@@ -203,7 +203,7 @@ class _VectorProblem:
     def _next(self, state: _VectorState) -> _VectorState:
         """Return the items' posteriors given the users', and then the noise and the prior that suit them."""
         inverse, noise = np.linalg.inv(state.covariance), state.vectors.noise
-        squares = unpacked(state.sums.squares)
+        squares = unpacked_vectors(state.sums.squares)
         covariances = np.linalg.inv(inverse + squares / noise).astype(np.float64, copy=False)
         right = state.sums.products / noise + inverse @ state.center
         means = np.einsum("ipq,iq->ip", covariances, right)
@@ -220,7 +220,7 @@ class _VectorProblem:
         if self.recipe.spread is not None:
             covariance = self.recipe.spread * self.table.variance * np.eye(len(center))
             covariance[0, 0] = deviations[0, 0]
-        moments = packed(covariances) + packed_products(means)
+        moments = packed_vectors(covariances) + packed_vector_products(means)
         vectors = RatingVectors(self.table.points, means, moments, noise)
         spread = float(np.sum(np.linalg.inv(covariance) * deviations)) - len(center)
         spread += float(np.linalg.slogdet(covariance)[1])
@@ -234,7 +234,7 @@ class _VectorProblem:
 # Single guesses
 
 
-def fit_ridge(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
+def ridge_vectors(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
     """Return vectors fitted to ratings from a random start.
 
     An item's numbers are its offset, the same loading of every user's bias, and its vector. A penalty is the noise of a
@@ -250,7 +250,7 @@ def fit_ridge(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...],
     penalties = np.array([recipe.bias_penalty, *[penalty] * recipe.n_dimensions])
     for _ in range(_SWEEPS):
         sums = _point_vectors(table, means, penalty).sums(table.records, threads)
-        squares, free = unpacked(sums.squares), [0, *range(2, size)]
+        squares, free = unpacked_vectors(sums.squares), [0, *range(2, size)]
         # Of each rating, what the bias explains is taken away; an offset is drawn toward the mean.
         right = sums.products[:, free] - squares[:, free, 1] * means[:, 1:2]
         right[:, 0] += recipe.bias_penalty * mean
@@ -261,31 +261,31 @@ def fit_ridge(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...],
 
 
 def _point_vectors(table: RatingTable, means: Floats, penalty: float) -> RatingVectors:
-    return RatingVectors(table.points, means, packed_products(means), penalty, _ERROR_SHARE * table.variance)
+    return RatingVectors(table.points, means, packed_vector_products(means), penalty, _ERROR_SHARE * table.variance)
 
 
 # Symmetric matrices
 
 
-def packed_places(size: int) -> tuple[Ints, Bools]:
+def packed_vector_places(size: int) -> tuple[Ints, Bools]:
     """Return the places of the first column in a packed matrix, and which of its entries are on the diagonal."""
     rows, columns = np.tril_indices(size)
     return np.flatnonzero(columns == 0), rows == columns
 
 
-def packed_products(vectors: Floats) -> Floats:
+def packed_vector_products(vectors: Floats) -> Floats:
     """Return the products of each vector's numbers, (n, n_packed)."""
     rows, columns = np.tril_indices(vectors.shape[1])
     return vectors[:, rows] * vectors[:, columns]
 
 
-def packed(matrices: Floats) -> Floats:
+def packed_vectors(matrices: Floats) -> Floats:
     """Return the lower triangles of matrices, (n, n_packed)."""
     rows, columns = np.tril_indices(matrices.shape[-1])
     return np.ascontiguousarray(matrices[:, rows, columns])
 
 
-def unpacked(packed: Floats) -> Floats:
+def unpacked_vectors(packed: Floats) -> Floats:
     """Return symmetric matrices, given their lower triangles."""
     size = int((2 * packed.shape[1]) ** 0.5)
     rows, columns = np.tril_indices(size)

@@ -11,13 +11,18 @@ from twoway.estimators.labels.confusions import (
     USUAL_RIGHT,
     Confusions,
     class_of_components,
+    confusion_start_from_pairs,
     confusion_step,
     fit_confusions,
     group_annotators,
-    memberships_from_pairs,
     usual_confusions,
 )
-from twoway.estimators.labels.quality import LabelRows, best_questions, expected_gains, label_information
+from twoway.estimators.labels.quality import (
+    LabelQuality,
+    best_questions,
+    expected_label_gains,
+    label_information,
+)
 from twoway.estimators.labels.table import read_labels
 from twoway.kernels.lanes import pad_to_lanes
 from twoway.report import StopReason
@@ -111,24 +116,24 @@ def test_sums_are_expected_counts():
 
 def test_coupled_nmf_finds_the_classes():
     table, _, truth = drawn(400, 6, 3, accuracy=0.75, n_gold=0, observed=0.9)
-    shares = memberships_from_pairs(table, seed=0, threads=1)
+    shares = confusion_start_from_pairs(table, seed=0, threads=1)
     assert (shares.argmax(axis=1) == truth).mean() > 0.85
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
 
 
 def test_no_pairs_no_start():
     apart = read_labels((list("abcdef"), list("uvwxyz"), [0, 1, 0, 1, 0, 1]), COLUMNS)
-    assert memberships_from_pairs(apart, seed=0, threads=1) is None
+    assert confusion_start_from_pairs(apart, seed=0, threads=1) is None
     two = read_labels(([1, 1, 2, 2], [1, 2, 1, 2], [0, 1, 0, 0]), COLUMNS)
-    assert memberships_from_pairs(two, seed=0, threads=1) is None
+    assert confusion_start_from_pairs(two, seed=0, threads=1) is None
 
 
 def test_both_starts_are_tried(monkeypatch):
     """A start from pairs that is better than the votes is taken, and the more probable end kept."""
     table, _, _ = drawn(200, 6, 2, accuracy=0.8, n_gold=0)
     ends = []
-    begin = confusions._fit_from
-    monkeypatch.setattr(confusions, "_fit_from", lambda *args: ends.append(begin(*args)) or ends[-1])
+    begin = confusions._fit_confusions_from
+    monkeypatch.setattr(confusions, "_fit_confusions_from", lambda *args: ends.append(begin(*args)) or ends[-1])
     best = fit_confusions(table, 8.0, seed=0, threads=1)
     assert len(ends) == 2
     assert best.log_likelihood == max(end.log_likelihood for end in ends)
@@ -176,7 +181,7 @@ def test_missing_information_is_that_of_the_likelihood():
     matrices, priors = random_matrices(n_annotators + 1, 3), np.array([0.5, 0.3, 0.2])
     fit = Confusions(priors, matrices, 2.0, 1, StopReason.CONVERGED, 0.0)
     shares, _ = slow.posteriors(pairs, table.gold, priors, matrices)
-    rows = LabelRows.of(fit, table, shares)
+    rows = LabelQuality.of(fit, table, shares)
     counts = slow.counts_of(pairs, shares, n_annotators)
     own = counts.sum(axis=(1, 2)) + USUAL_RIGHT
     checked = 0
@@ -204,7 +209,7 @@ def test_missing_information_is_that_of_the_likelihood():
 def test_known_items_miss_nothing():
     table, _, truth = drawn(40, n_gold=0)
     fit = Confusions(np.full(3, 1 / 3), random_matrices(6, 3), 2.0, 1, StopReason.CONVERGED, 0.0)
-    rows = LabelRows.of(fit, table, np.eye(3)[truth])
+    rows = LabelQuality.of(fit, table, np.eye(3)[truth])
     n_labels = np.bincount(table.annotator_codes) + USUAL_RIGHT
     np.testing.assert_allclose(rows.in_all, n_labels)
 
@@ -216,7 +221,7 @@ def test_gains():
     matrices = random_matrices(4, 3)
     matrices[3] = 1 / 3  # a spammer
     shares = np.vstack([np.random.default_rng(0).dirichlet(np.ones(3), 5), np.eye(3)[:1]])
-    gains = expected_gains(shares, matrices)
+    gains = expected_label_gains(shares, matrices)
     for item, annotator in np.ndindex(gains.shape):
         assert gains[item, annotator] == pytest.approx(slow.gain(shares[item], matrices[annotator]), abs=1e-12)
     np.testing.assert_allclose(gains[:, 3], 0.0, atol=1e-12)
@@ -253,10 +258,10 @@ def test_smoothing_is_chosen_by_held_out_labels(monkeypatch):
     scores = {12.0: -1.0, 3.0: -1.1, 48.0: -0.9, 192.0: -0.95}  # three classes
     monkeypatch.setattr(
         confusions,
-        "_log_prob_of_held_out",
+        "_confusion_log_probs",
         lambda table, held, smoothing, threads: np.full(np.count_nonzero(held), scores[smoothing]),
     )
-    chosen, compared = confusions.choose_label_smoothing(table, seed=0, threads=1)
+    chosen, compared = confusions.choose_confusion_smoothing(table, seed=0, threads=1)
     assert chosen == 48.0
     assert [row["smoothing"] for row in compared] == [3.0, 12.0, 48.0, 192.0]
     assert [row["log_prob"] for row in compared] == pytest.approx([-1.1, -1.0, -0.9, -0.95])
@@ -264,7 +269,7 @@ def test_smoothing_is_chosen_by_held_out_labels(monkeypatch):
 
 def test_few_labels_take_the_default():
     table = read_labels(([1, 1, 2], [1, 2, 3], [0, 1, 0]), COLUMNS)
-    assert confusions.choose_label_smoothing(table, seed=0, threads=1) == (
+    assert confusions.choose_confusion_smoothing(table, seed=0, threads=1) == (
         confusions.SMOOTHING_PER_CLASS * table.n_classes,
         [],
     )
@@ -273,8 +278,8 @@ def test_few_labels_take_the_default():
 def test_held_out_labels_are_predicted_by_the_rest():
     table, _, _ = drawn(60, n_gold=0)
     held = np.arange(len(table.label_codes)) % 5 == 0
-    scores = confusions._log_prob_of_held_out(table, held, 8.0, 1)
-    fit = confusions._fit_from(table.only(~held), table.only(~held).votes, 8.0, 1)
+    scores = confusions._confusion_log_probs(table, held, 8.0, 1)
+    fit = confusions._fit_confusions_from(table.only(~held), table.only(~held).votes, 8.0, 1)
     shares = fit.probabilities(table.only(~held))
     for place, score in zip(np.flatnonzero(held), scores, strict=True):
         item, who, label = table.item_codes[place], table.annotator_codes[place], table.label_codes[place]

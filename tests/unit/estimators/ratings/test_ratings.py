@@ -13,7 +13,7 @@ from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.ratings.kinds import fit_ratings, predicted_ratings, ratings_em_step
+from twoway.estimators.ratings.kinds import fit_rating_kinds, rating_kinds_step, ratings_by_kinds
 from twoway.estimators.ratings.table import read_ratings
 from twoway.solvers.evidence import CellSets, theta_of
 from twoway.solvers.starts import random_start
@@ -53,7 +53,7 @@ def test_kinds_expect_what_the_joint_pmf_says(model, ratings):
         )
         users = np.full(len(items), model.users_.get_loc(user))
         expected = [given.expect(str(item)) for item in model.items_[items]]
-        np.testing.assert_allclose(predicted_ratings(model.pmf_, model.known_, users, items), expected, rtol=1e-10)
+        np.testing.assert_allclose(ratings_by_kinds(model.pmf_, model.known_, users, items), expected, rtol=1e-10)
         whole = np.reshape([np.asarray(given.marginal(str(item))) for item in model.items_[items]], (-1, 4))
         np.testing.assert_allclose(model.model_.kinds.shares(model.known_, users, items), whole, rtol=1e-10, atol=1e-15)
 
@@ -148,7 +148,7 @@ def test_a_pass_follows_its_formula():
             tilted = share[n] * (given + extra) / (usual + extra)
             drawn = counts[n, :, f] + smoothing * tilted / tilted.sum()
             factors[n, :, f] = drawn / drawn.sum()
-    following, at_start = ratings_em_step(sets, 2, smoothing)(theta_of(pmf))
+    following, at_start = rating_kinds_step(sets, 2, smoothing)(theta_of(pmf))
     np.testing.assert_allclose(following[0, :2], (weights + smoothing) / (weights + smoothing).sum())
     np.testing.assert_allclose(following[1:, :2], factors.reshape(24, 2))
     assert at_start == pytest.approx(-log_likelihood)
@@ -156,7 +156,7 @@ def test_a_pass_follows_its_formula():
 
 def test_a_component_without_users_has_no_effect():
     table = read_ratings(long_table(4), COLUMNS)
-    pmf = fit_ratings(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1).pmf
+    pmf = fit_rating_kinds(table, 50, smoothing=1e-6, n_starts=2, seed=0, threads=1).pmf
     assert np.isfinite(pmf.stacked).all()
     np.testing.assert_allclose([factor.sum(axis=0) for factor in pmf.factors], 1.0)
 
@@ -358,5 +358,5 @@ def test_a_user_who_is_impossible_under_the_model_is_predicted_like_an_unknown_o
     )
     known, unknown = np.array([0]), np.array([-1])
     items = np.array([1])
-    answers = predicted_ratings(pmf, table.only(np.array([True, False, True])), known, items)
-    assert answers == predicted_ratings(pmf, table, unknown, items) == pytest.approx([1.5])
+    answers = ratings_by_kinds(pmf, table.only(np.array([True, False, True])), known, items)
+    assert answers == ratings_by_kinds(pmf, table, unknown, items) == pytest.approx([1.5])

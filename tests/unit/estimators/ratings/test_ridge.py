@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from twoway.estimators.ratings.experts import expected_powers
+from twoway.estimators.ratings.experts import expert_powers
 from twoway.estimators.ratings.table import read_ratings
-from twoway.estimators.ratings.vectors import RidgeRecipe, fit_ridge
+from twoway.estimators.ratings.vectors import RidgeRecipe, ridge_vectors
 
 
 def test_sweeps_are_ridge_regressions():
@@ -14,7 +14,7 @@ def test_sweeps_are_ridge_regressions():
     ratings = np.where(random.uniform(size=(30, 8)) < 0.6, random.integers(1, 6, size=(30, 8)), np.nan)
     table = read_ratings(pd.DataFrame(ratings), ("user", "item", "rating"))
     recipe = RidgeRecipe(2, 3.0, 0.5)
-    found = fit_ridge(table, recipe, seed=(0,), threads=1).vectors
+    found = ridge_vectors(table, recipe, seed=(0,), threads=1).vectors
     deviation, mean = np.nanstd(ratings), np.nanmean(ratings)
     penalty = np.diag([3.0 * deviation] * 2 + [0.5])
     items = np.zeros((8, 3))
@@ -35,6 +35,6 @@ def test_sweeps_are_ridge_regressions():
     users = regressions(ratings, items)
     expected = mean + users[:, [2]] + items[:, 2] + users[:, :2] @ items[:, :2].T
     rows, columns = np.indices(ratings.shape).reshape(2, -1)
-    means, squares = expected_powers(found, table, rows, columns)
+    means, squares = expert_powers(found, table, rows, columns)
     np.testing.assert_allclose(means, expected.ravel(), rtol=1e-9)
     np.testing.assert_allclose(squares - means**2, 0.5 * deviation**2, rtol=1e-9)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from twoway.estimators.ratings import shape
-from twoway.estimators.ratings.experts import RatingAverage, expected_powers
+from twoway.estimators.ratings.experts import RatingAverage, expert_powers
 from twoway.estimators.ratings.table import read_ratings
 from twoway.estimators.ratings.vectors import VectorRecipe, fit_vectors
 from twoway.report import StopReason
@@ -61,7 +61,7 @@ def test_hidden_ratings_are_found_and_more_known_ones_help(table):
     for n_known in (2, 5, 20):
         few = np.cumsum(~np.isnan(holes), axis=1) <= n_known
         known = read_ratings(pd.DataFrame(np.where(few, holes, np.nan)), COLUMNS, items=table.items, scale=range(1, 6))
-        means, squares = expected_powers(vectors, known, users, items)
+        means, squares = expert_powers(vectors, known, users, items)
         gaps = means - ratings[users, items]
         errors.append(float(np.sqrt(np.mean(gaps**2))))
         # The model knows how wrong it is.
@@ -73,8 +73,8 @@ def test_hidden_ratings_are_found_and_more_known_ones_help(table):
 def test_an_average_expects_the_weighted_mean(table):
     fits = [fit_vectors(table, form, seed=(0,), threads=1).vectors for form in FORMS]
     users, items = np.array([3, -1, 3, 0]), np.array([1, 2, 5, 0])
-    both = expected_powers(RatingAverage(fits, [0.3, 0.7]), table, users, items)
-    one, other = (expected_powers(fit, table, users, items) for fit in fits)
+    both = expert_powers(RatingAverage(fits, [0.3, 0.7]), table, users, items)
+    one, other = (expert_powers(fit, table, users, items) for fit in fits)
     for number in range(2):
         np.testing.assert_allclose(both[number], 0.3 * one[number] + 0.7 * other[number])
 
@@ -82,7 +82,7 @@ def test_an_average_expects_the_weighted_mean(table):
 def test_an_unknown_user_gets_the_offsets(table):
     vectors = fit_vectors(table, FORMS[0], seed=(0,), threads=1).vectors
     items = np.arange(len(table.items))
-    means, squares = expected_powers(vectors, table, np.full(len(items), -1), items)
+    means, squares = expert_powers(vectors, table, np.full(len(items), -1), items)
     np.testing.assert_allclose(means, vectors.means[:, 0])
     # Their variance is that of loadings and offset, plus the noise.
     diagonal = [0, 2, 5]
@@ -97,8 +97,8 @@ def test_an_unknown_user_gets_the_offsets(table):
 def test_a_tilt_gives_the_mean_and_keeps_the_shape(points):
     random = np.random.default_rng(0)
     scores = random.normal(scale=20, size=(200, len(points)))
-    means = shape.within_scale(random.uniform(points[0] - 1, points[-1] + 1, size=200), points)
-    shares = shape.tilt_to_means(scores, points, means)
+    means = shape.shape_means(random.uniform(points[0] - 1, points[-1] + 1, size=200), points)
+    shares = shape.tilt_shape(scores, points, means)
     np.testing.assert_allclose(shares @ points, means, atol=1e-8)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     # The logarithm of the ratio to the untilted is a straight line in the rating.
@@ -110,7 +110,7 @@ def test_a_tilt_gives_the_mean_and_keeps_the_shape(points):
 def test_a_distribution_that_has_its_mean_is_not_tilted():
     shares = np.array([[0.5, 0.2, 0.3]])
     points = np.array([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(shape.tilt_to_means(np.log(shares), points, shares @ points), shares)
+    np.testing.assert_allclose(shape.tilt_shape(np.log(shares), points, shares @ points), shares)
 
 
 def test_exponents_are_those_of_the_least_loss():
@@ -120,5 +120,5 @@ def test_exponents_are_those_of_the_least_loss():
     scores = np.tensordot(true, parts, 1)
     shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     codes = (random.uniform(size=(4000, 1)) > np.cumsum(shares, axis=1)).sum(axis=1)
-    found = shape.fit_exponents(parts, points, shares @ points, codes)
+    found = shape.fit_shape_exponents(parts, points, shares @ points, codes)
     np.testing.assert_allclose(found, true, atol=0.1)
