@@ -25,7 +25,7 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.paper.results import summarize_results
 from twoway.paper.run import plan_run
-from twoway.paper.tables import find_tables
+from twoway.paper.tables import find_paper_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 N_USERS, N_ITEMS, RANK = 425_000, 29, 10
@@ -82,7 +82,7 @@ def error() -> list[Row]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         names = [f"movielens-{films}" for films in ("action", "animation", "romance")]
-        todo = plan_run(find_tables(names), "paper", Path(folder), methods=[*others, "auto"])
+        todo = plan_run(find_paper_tables(names), "paper", Path(folder), methods=[*others, "auto"])
         for experiment in todo.run():
             metric = summarize_results(experiment, "paper", Path(folder))["metrics"][0]
             means = {row["method"]: row["cells"][0]["mean"] for row in metric["rows"]}

@@ -113,7 +113,9 @@ def printed_answer(
     elif not any("tables allow" in said for said in notes):  # the interval contains all that they do
         notes += filter(None, [open_as_never_together(pmf, question), open_beyond_universe(pmf, question)])
     if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
-        notes += _printed_answer_zeros(question, result, answer_of(pmf, question.second))
+        zeros = 0 if np.asarray(answer_of(pmf, question.second)).all() else int(np.isnan(result.array).sum())
+        said = f"{zeros} of {result.array.size} ratios have no value: {question.second} is 0 there under the model"
+        notes += [said] if zeros else []
     for side in question.sides:
         known = condition_labels(pmf.schema, side.given)
         probability = pmf.prob(known) if known else None
@@ -173,13 +175,6 @@ def _printed_answer_base(beside: dict[str, Any], place: int = 0) -> str:
     )
     weighted = f" that count as {effective}" if effective else ""
     return f"{records} {'record' if records == '1' else 'records'}{weighted}"
-
-
-def _printed_answer_zeros(question: Contrast, result: tw.Distribution, divisor: Answer) -> Iterator[str]:
-    """Yield a line where ratios have no value, since what they divide by is 0."""
-    zeros = int(np.isnan(result.array).sum()) if not np.asarray(divisor).all() else 0
-    if zeros:
-        yield f"{zeros} of {result.array.size} ratios have no value: {question.second} is 0 there under the model"
 
 
 def _printed_answer_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:

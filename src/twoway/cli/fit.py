@@ -119,7 +119,10 @@ def fit(
     model.save(out, counts=not no_counts)
     if checkpoint is not None:
         checkpoint.remove()
-    learned = _fit_command_summary(pmf, source) | {"model": str(out), "sources": len(data or [reading.tables])}
+    learned = tw.summarize(pmf, source)
+    learned["odd_labels"] = {v.name: odd for v in pmf.schema if (odd := missing_option_hint(v.categories))}
+    learned["warnings"] = [output_wording(warning) for warning in learned["warnings"]]
+    learned |= {"model": str(out), "sources": len(data or [reading.tables])}
     learned["proposed_weights"] = reading.proposed_weights(data or [])
     if design is not None and isinstance(source, tw.Records):
         learned["design"] = opened_design(design, source).description
@@ -186,15 +189,6 @@ def _check_fit_command_questions(questions: list[str], source: Any) -> None:
     schema, groups = source.schema, groups_to_parse(source)
     uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
     list(answers_to_print(questions, lambda question: tw.ask(uniform, parse(question, schema, groups))))
-
-
-def _fit_command_summary(pmf: tw.JointPMF, source: Any) -> dict[str, Any]:
-    """Return what a fit learned, with warnings and hints in terms of the command line."""
-    learned = tw.summarize(pmf, source)
-    return learned | {
-        "odd_labels": {v.name: odd for v in pmf.schema if (odd := missing_option_hint(v.categories))},
-        "warnings": [output_wording(warning) for warning in learned["warnings"]],
-    }
 
 
 def _fit_command_text(learned: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from twoway.cli.output import say_json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from twoway.paper.run import Plan
+    from twoway.paper.run import RunPlan
     from twoway.paper.tables import Experiment, Size
 
 
@@ -52,15 +52,15 @@ def reproduce(
     from twoway.paper.results import summarize_results
     from twoway.paper.run import plan_run
     from twoway.paper.show import show_in_files, show_on_page, show_on_terminal
-    from twoway.paper.tables import find_table_methods, find_tables
+    from twoway.paper.tables import find_paper_methods, find_paper_tables
 
     # No table is cut in a file.
     console = Console(highlight=False, quiet=json, width=None if sys.stdout.isatty() else 160)
     if list_tables or not (tables or page):
         _list_reproducible(console, json)
         return
-    named = find_table_methods([name.strip() for name in methods.split(",") if name.strip()])
-    experiments = find_tables(tables or [], movielens)
+    named = find_paper_methods([name.strip() for name in methods.split(",") if name.strip()])
+    experiments = find_paper_tables(tables or [], movielens)
     todo = plan_run(experiments, cast("Size", size), out, trials=trials, jobs=jobs, methods=named)
     try:
         for experiment in _reproduce_with_bar(todo):
@@ -99,7 +99,7 @@ def _list_reproducible(console: Console, json: bool) -> None:
     console.print("twoway reproduce TABLE --size smoke    tries a table in seconds; 'all' means every table")
 
 
-def _reproduce_with_bar(todo: Plan) -> Iterator[Experiment]:
+def _reproduce_with_bar(todo: RunPlan) -> Iterator[Experiment]:
     """Yield each experiment when it is finished, with a progress bar and the time left meanwhile."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

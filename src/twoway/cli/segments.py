@@ -135,9 +135,7 @@ def segments_count_option(text: str) -> list[int]:
     return numbers
 
 
-def _segments_reading(
-    reading: Reading, data: Path, others: dict[str, list[str] | None]
-) -> tuple[Reading, dict[str, list[str]]]:
+def _segments_reading(reading: Reading, data: Path, others: dict[str, Any]) -> tuple[Reading, dict[str, list[str]]]:
     """Return how the answers are read, without the columns that segments are related to, and these."""
     known = reading.files(data).columns
     chosen = {kind: names_option(given, known) for kind, given in others.items()}

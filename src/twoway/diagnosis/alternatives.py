@@ -50,7 +50,7 @@ _LITTLE = Smoothing(1.0, 1.0)
 _EXACT = 1e-12
 
 
-class JointDistance:
+class AlternativeDistance:
     """The total variation between one joint and others: no probability differs by more.
 
     Exact where the joint is small, otherwise an average over draws, accurate to about 0.01. With more than 15
@@ -81,7 +81,9 @@ class JointDistance:
         return float(np.mean([np.maximum(0.0, 1.0 - ratio).mean() for ratio in ratios]))
 
 
-def same_tables(pmf: JointPMF, graph: PairGraph, random: np.random.Generator, n_walks: int = 4) -> Iterator[JointPMF]:
+def same_table_alternatives(
+    pmf: JointPMF, graph: PairGraph, random: np.random.Generator, n_walks: int = 4
+) -> Iterator[JointPMF]:
     """Yield models that have the same tables of the available pairs, as different as a few random walks find."""
     if pmf.rank == 1:
         return
@@ -96,7 +98,8 @@ def _rotated_alternative(pmf: JointPMF, random: np.random.Generator) -> JointPMF
     """Return the end of a walk through the rotations that leave every entry nonnegative."""
     g = pmf.stacked * np.sqrt(pmf.weights)
     for a, b in _alternative_planes(pmf.rank, random):
-        forward, backward = np.arctan(_least_ratio(g[:, a], g[:, b])), np.arctan(_least_ratio(g[:, b], g[:, a]))
+        forward = np.arctan(_alternative_ratio(g[:, a], g[:, b]))
+        backward = np.arctan(_alternative_ratio(g[:, b], g[:, a]))
         angle = _alternative_step(-backward, forward, random)
         cos, sin = np.cos(angle), np.sin(angle)
         g[:, a], g[:, b] = cos * g[:, a] - sin * g[:, b], sin * g[:, a] + cos * g[:, b]
@@ -113,8 +116,8 @@ def _sheared_alternative(pmf: JointPMF, side: NDArray[np.bool_], random: np.rand
     w, h = stacked[of_cell], stacked[~of_cell]
     for plane in _alternative_planes(pmf.rank, random):
         for a, b in (plane, plane[::-1]):
-            low = -min(_least_ratio(w[:, a], w[:, b]), 10.0)
-            step = _alternative_step(low, min(_least_ratio(h[:, b], h[:, a]), 10.0), random)
+            low = -min(_alternative_ratio(w[:, a], w[:, b]), 10.0)
+            step = _alternative_step(low, min(_alternative_ratio(h[:, b], h[:, a]), 10.0), random)
             w[:, a] += step * w[:, b]
             h[:, b] -= step * h[:, a]
             np.maximum(w, 0.0, out=w)
@@ -124,7 +127,7 @@ def _sheared_alternative(pmf: JointPMF, side: NDArray[np.bool_], random: np.rand
     return _alternative_model(pmf, first * second, stacked)
 
 
-def unseen_changes(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
+def unseen_alternatives(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
     """Return, for each under-connected variable, a model with the same tables in which it differs."""
     models = {}
     scaled = [factor * pmf.weights for factor in pmf.factors]
@@ -136,8 +139,8 @@ def unseen_changes(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
         if values[0] > 1e-13 * max(values[-1], 1e-300) or len(factor) < 2:
             continue
         # One category gains what another loses, as far as both stay nonnegative.
-        gain = [_least_ratio(row, np.maximum(-direction, 0.0)) for row in factor]
-        loss = [_least_ratio(row, np.maximum(direction, 0.0)) for row in factor]
+        gain = [_alternative_ratio(row, np.maximum(-direction, 0.0)) for row in factor]
+        loss = [_alternative_ratio(row, np.maximum(direction, 0.0)) for row in factor]
         lengths = np.minimum.outer(gain, loss)
         np.fill_diagonal(lengths, 0.0)
         gains, loses = np.unravel_index(lengths.argmax(), lengths.shape)
@@ -152,7 +155,7 @@ def unseen_changes(pmf: JointPMF, graph: PairGraph) -> dict[int, JointPMF]:
     return models
 
 
-def exact_tables(pmf: JointPMF, graph: PairGraph) -> Tables:
+def tables_of_alternatives(pmf: JointPMF, graph: PairGraph) -> Tables:
     """Return a model's own tables of the available pairs."""
     sets, names = np.argwhere(np.triu(graph.available)), pmf.schema.names
     flat = [1e6 * pmf.marginal([names[j], names[k]]).array.ravel() for j, k in sets]
@@ -169,7 +172,7 @@ def far_alternatives(pmf: JointPMF, graph: PairGraph, random: np.random.Generato
     if pmf.trees.n_cells > _MAX_PROGRAM_CELLS:
         return []
     axes = ProgramAxis.full(pmf.schema, range(len(pmf.schema)))
-    program = TableProgram(program_tables(exact_tables(pmf, graph), axes), axes, None)
+    program = TableProgram(program_tables(tables_of_alternatives(pmf, graph), axes), axes, None)
     own = pmf.trees.joint()
     joints = []
     for _ in range(_N_SEARCHES):
@@ -191,7 +194,7 @@ def _alternative_planes(rank: int, random: np.random.Generator) -> Iterator[tupl
         yield int(a), int(b)
 
 
-def _least_ratio(above: Floats, below: Floats) -> float:
+def _alternative_ratio(above: Floats, below: Floats) -> float:
     """Return the least of above / below where below is not 0."""
     some = below > 0
     return float((above[some] / below[some]).min()) if some.any() else np.inf
@@ -291,7 +294,7 @@ def _fit_far_alternatives(
         return [], joints[0][1] if joints else None
     fits = []
     for number, (joint, _) in enumerate(joints):
-        cells = Evidence(pmf.schema, records=_joint_as_records(pmf.schema, joint), threads=evidence.threads)
+        cells = Evidence(pmf.schema, records=_alternative_as_records(pmf.schema, joint), threads=evidence.threads)
         problem = Problem(cells, pmf.rank, seed, number=number, watch=watch.quiet())
         near = softened_start(EM(max_iter=EM_PASSES).solve(problem).pmf, evidence.sets.shares, _SOFTENED)
         fits.append(_alternatives_solver(evidence, pmf.rank).solve(replace(problem, evidence=evidence, start=near)))
@@ -314,7 +317,7 @@ def part_of_model(pmf: JointPMF, variables: Sequence[int]) -> JointPMF:
     return JointPMF.from_stacked(schema, pmf.weights, np.concatenate([pmf.factors[index] for index in variables]))
 
 
-def _joint_as_records(schema: Schema, joint: Floats) -> Records:
+def _alternative_as_records(schema: Schema, joint: Floats) -> Records:
     """Return a joint as weighted records, one for each cell."""
     codes = np.indices(joint.shape).reshape(joint.ndim, -1).T + schema.offsets[:-1]
     some = joint.ravel() > 0

@@ -252,7 +252,7 @@ def spa_error(
     """
     _check_bound_numbers(n_records=n_records, observed=observed, risk=risk, form=form)
     c = constants
-    log, robust = _spa_log(c, risk, form), 1.0 + 80.0 * c.kappa**2
+    log, robust = _spa_bound_log(c, risk, form), 1.0 + 80.0 * c.kappa**2
     phi = math.sqrt(2.0) * (1.0 + math.sqrt(log)) / (observed * math.sqrt(n_records))
     largest, formula = largest_epsilon(c, form=form), "Mϱ" if form == "printed" else "ϱ"
     wide = c.rank / c.n_categories
@@ -260,14 +260,14 @@ def spa_error(
     least = math.sqrt(8.0 / n_records * (math.log(4.0 / risk) if form == "printed" else log))
     records = records_for_spa(c, observed, risk, form=form)
     rows = c.epsilon ** (-2 * (c.rank - 1)) / (c.n_categories * c.rank) if c.epsilon > 0 else math.inf
-    variables = c.n_first + rows * math.log(2.0 * c.rank / risk)
+    variables, n_tables = c.n_first + rows * math.log(2.0 * c.rank / risk), c.n_first * (c.n_variables - c.n_first)
     conditions = (
         Condition(f"ε, at most {formula}/(2κ(1+80κ²))", largest, c.epsilon, c.epsilon <= largest),
         Condition("smallest share of a category η, above", 0.0, c.eta, c.eta > 0),
         Condition("variables of the first group M, at least F/I", wide, c.n_first, c.n_first >= wide),
         Condition("condition number κ of W, below", math.inf, c.kappa, c.kappa < math.inf),
         Condition("share of observed cells, at least √(8/S · log(…))", least, observed, observed >= least),
-        Condition(f"records, for {_n_pairs(c)} tables, at least", records, n_records, n_records >= records),
+        Condition(f"records, for {n_tables} tables, at least", records, n_records, n_records >= records),
         # If ε is that of the model itself, nothing is left to chance, and N need not be large.
         Condition("variables N, known up to a constant only", variables, c.n_variables, None),
     )
@@ -296,13 +296,9 @@ def records_for_spa(
     strength = c.sigma_max * c.eta * c.epsilon * observed
     if strength == 0.0:
         return math.inf
-    return 32.0 * c.n_first**2 * c.n_categories * (1.0 + math.sqrt(_spa_log(c, risk, form))) ** 2 / strength**2
+    return 32.0 * c.n_first**2 * c.n_categories * (1.0 + math.sqrt(_spa_bound_log(c, risk, form))) ** 2 / strength**2
 
 
-def _spa_log(c: SplitConstants, risk: float, form: Form) -> float:
+def _spa_bound_log(c: SplitConstants, risk: float, form: Form) -> float:
     """Return the logarithm by which the error of the tables grows as the risk falls."""
-    return math.log(2.0 / risk) if form == "printed" else math.log(4.0 * _n_pairs(c) / risk)
-
-
-def _n_pairs(c: SplitConstants) -> int:
-    return c.n_first * (c.n_variables - c.n_first)
+    return math.log(2.0 / risk) if form == "printed" else math.log(4.0 * c.n_first * (c.n_variables - c.n_first) / risk)

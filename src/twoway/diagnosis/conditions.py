@@ -96,13 +96,13 @@ class SplitConditions:
         n_first, n_second = self.split.first.sum(), self.split.second.sum()
         yield Check(_HAS_SPLIT, "holds", f"groups of {n_first} and {n_second} variables, both can have rank {rank}")
         numbers = " and ".join(f"{number:.3g}" for number in self.condition_numbers)
-        yield Check("full column rank on both sides", _status(self.has_full_rank), f"condition numbers {numbers}")
+        yield Check("full column rank on both sides", _check_holds(self.has_full_rank), f"condition numbers {numbers}")
         lengths = (f"{part.longest:.4g}{'' if part.is_exact else ' (by search)'}" for part in self.scattered)
         detail = f"dual lengths {' and '.join(lengths)}, where 1 is needed"
         yield Check(_SCATTERED, self.scattered_status, detail)
         outside = shortlist([names[index] for index in self.outside], 6)
         detail = f"not {outside}" if outside else "each shares enough tables with them"
-        yield Check("(iv) every other variable is tied to the groups", _status(not outside), detail)
+        yield Check("(iv) every other variable is tied to the groups", _check_holds(not outside), detail)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def check_conditions(
     stacked = np.where(pmf.stacked < zero, 0.0, pmf.stacked)
     best = _best_split_conditions(pmf, stacked, graph, random)
     smallest = float(pmf.weights.min())
-    checks = [Check("every component has weight", _status(smallest > 0), f"the smallest weight is {smallest:.3g}")]
+    checks = [Check("every component has weight", _check_holds(smallest > 0), f"the smallest weight is {smallest:.3g}")]
     if best is not None:
         checks += best.checks(pmf.schema.names, pmf.rank)
     else:
@@ -157,12 +157,12 @@ def check_conditions(
         checks.append(Check(_HAS_SPLIT, "unknown" if reason is None else "fails", detail))
         checks.append(Check(_SCATTERED, "unknown", "there is no split to check"))
     # In the order of the theorem: (iii) before (iv).
-    checks.insert(len(checks) - (best is not None), check_stacks(pmf, random))
+    checks.insert(len(checks) - (best is not None), check_stacks_rank(pmf, random))
     is_proven = best is not None and (best.is_proof or _three_groups_prove(pmf, stacked, graph))
     return tuple(checks), best, is_proven
 
 
-def _status(holds: bool) -> Status:
+def _check_holds(holds: bool) -> Status:
     return "holds" if holds else "fails"
 
 
@@ -192,7 +192,7 @@ def _split_conditions(
             break
     conditioned = condition_number(w), condition_number(h)
     separable = separability(w), separability(h * pmf.weights)
-    return SplitConditions(split, conditioned, separable, tried[0], _left_out(pmf, graph, split))
+    return SplitConditions(split, conditioned, separable, tried[0], _outside_split_conditions(pmf, graph, split))
 
 
 def condition_number(stack: Floats) -> float:
@@ -208,7 +208,7 @@ def _has_full_rank(pmf: JointPMF, variables: Bools) -> bool:
     return math.isfinite(condition_number(pmf.stacked[np.repeat(variables, pmf.schema.sizes)]))
 
 
-def _left_out(pmf: JointPMF, graph: PairGraph, split: PairSplit) -> list[int]:
+def _outside_split_conditions(pmf: JointPMF, graph: PairGraph, split: PairSplit) -> list[int]:
     """Return the variables with too few tables with known variables, once all that can be reached are known."""
     known: Bools = split.first | split.second
     while True:
@@ -251,7 +251,7 @@ def _k_rank(stack: Floats) -> int:
     return k
 
 
-def check_stacks(pmf: JointPMF, random: np.random.Generator) -> Check:
+def check_stacks_rank(pmf: JointPMF, random: np.random.Generator) -> Check:
     """Return condition (iii): every stack of factors that can have full column rank has it.
 
     The paper asks it of every stack of F rows. Each factor's rows add up to the same row of ones, so a stack of T
@@ -261,7 +261,7 @@ def check_stacks(pmf: JointPMF, random: np.random.Generator) -> Check:
     free, rank = np.array(pmf.schema.sizes) - 1, pmf.rank
     if 1 + free.sum() < rank:
         return Check(name, "fails", f"all factors together have {1 + free.sum()}, fewer than the rank {rank}")
-    stacks, is_all = _stacks_to_check(free, rank - 1, random)
+    stacks, is_all = _stacks_of_condition(free, rank - 1, random)
     for stack in stacks:
         if not _has_full_rank(pmf, np.isin(np.arange(len(free)), stack)):
             return Check(name, "fails", f"not that of {shortlist([pmf.schema.names[index] for index in stack], 6)}")
@@ -270,12 +270,12 @@ def check_stacks(pmf: JointPMF, random: np.random.Generator) -> Check:
     return Check(name, "unknown", f"{len(stacks)} random stacks do; there are more")
 
 
-def _stacks_to_check(free: Ints, needed: int, random: np.random.Generator) -> tuple[list[tuple[int, ...]], bool]:
+def _stacks_of_condition(free: Ints, needed: int, random: np.random.Generator) -> tuple[list[tuple[int, ...]], bool]:
     """Return sets of variables with just enough free rows, and whether these are all such sets."""
     n = len(free)
     if 2**n - 1 <= 20 * _MAX_STACKS:
         every = (stack for count in range(1, n + 1) for stack in itertools.combinations(range(n), count))
-        return [stack for stack in every if _is_smallest(free[list(stack)], needed)], True
+        return [stack for stack in every if _is_smallest_stack(free[list(stack)], needed)], True
     drawn = set()
     for _ in range(_MAX_STACKS):
         order = random.permutation(n)
@@ -284,7 +284,7 @@ def _stacks_to_check(free: Ints, needed: int, random: np.random.Generator) -> tu
     return sorted(drawn), False
 
 
-def _is_smallest(free: Ints, needed: int) -> bool:
+def _is_smallest_stack(free: Ints, needed: int) -> bool:
     """Return whether some rows are enough, and would not be without the fewest."""
     return bool(free.sum() >= needed and (len(free) == 1 or free.sum() - free.min() < needed))
 

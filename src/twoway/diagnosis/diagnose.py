@@ -14,10 +14,10 @@ from twoway.checks.contradiction import find_contradiction
 from twoway.checks.fit_quality import FitQuality, fit_quality
 from twoway.data.source import RecordSource
 from twoway.diagnosis import alternatives
-from twoway.diagnosis.alternatives import Alternatives, JointDistance, exact_tables, fit_alternatives
+from twoway.diagnosis.alternatives import AlternativeDistance, Alternatives, fit_alternatives, tables_of_alternatives
 from twoway.diagnosis.conditions import SMALL, check_conditions
-from twoway.diagnosis.hidden import diagnose_tree
-from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, judge, judge_graph
+from twoway.diagnosis.hidden import diagnose_hidden
+from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, verdict_by_findings, verdict_by_graph
 from twoway.errors import DataError, whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
@@ -104,10 +104,10 @@ def diagnose(
         findings = Diagnosis("recoverable", "", rank or 1, len(tables.schema), len(tables), tables=tables, given=given)
         if model is not None:
             findings = replace(findings, is_exact=True, models=(model,))
-        if (verdict := judge_graph(findings, graph, rank)) is not None:
+        if (verdict := verdict_by_graph(findings, graph, rank)) is not None:
             return verdict
         if model is not None and model.n_hidden > 1:
-            return judge(diagnose_tree(findings, model, graph, seed, watch), graph)
+            return verdict_by_findings(diagnose_hidden(findings, model, graph, seed, watch), graph)
         table_evidence = Evidence(tables.schema, tables=tables, threads=threads)
         if rank is None:
             rank = choose_rank_from(evidence or table_evidence, None, seed=seed, watch=watch).rank
@@ -117,7 +117,7 @@ def diagnose(
             n_records = records.total_weight
             findings = _diagnose_records(findings, fits.pmf, records, seed, threads, watch)
         watch.show(Progress("checking conditions", 0, 1))
-        return judge(_diagnose_models(findings, fits, graph, n_records, seed), graph)
+        return verdict_by_findings(_diagnose_models(findings, fits, graph, n_records, seed), graph)
 
 
 def _tables_to_diagnose(
@@ -127,14 +127,14 @@ def _tables_to_diagnose(
     if rank not in (None, pmf.rank):
         raise DataError(f"the model has rank {pmf.rank}, and rank={rank} was asked for; leave rank out")
     if given is not None:
-        return exact_tables(pmf, PairGraph.of(given))
+        return tables_of_alternatives(pmf, PairGraph.of(given))
     available = np.full((len(pmf.schema), len(pmf.schema)), pairs is None)
     for pair in pairs or ():
         indices = pmf.schema.indices(pair)
         if len(indices) != 2:
             raise DataError(f"a pair names two variables; got {pair!r}")
         available[indices, indices[::-1]] = True
-    return exact_tables(pmf, PairGraph(available, pmf.schema.sizes))
+    return tables_of_alternatives(pmf, PairGraph(available, pmf.schema.sizes))
 
 
 def _diagnose_records(
@@ -143,7 +143,7 @@ def _diagnose_records(
     """Return the findings with what records show beyond their two-way tables."""
     if pmf.rank > 1:
         fit, adds_information = _diagnose_fit_of_records(records, pmf, seed, threads, watch)
-        distance = JointDistance(fit, seed)(pmf)
+        distance = AlternativeDistance(fit, seed)(pmf)
         findings = replace(findings, beyond_tables=distance, records_add_information=adds_information)
     quality = _diagnose_three_way(pmf, records, seed)
     return replace(
@@ -204,9 +204,9 @@ def _diagnose_models(
             condition_numbers=split.condition_numbers,
             separability=split.separability,
         )
-    distance = JointDistance(pmf, seed)
-    unseen = alternatives.unseen_changes(pmf, graph)
-    same = [*alternatives.same_tables(pmf, graph, random, 2 if pmf.rank > 12 else 4), *unseen.values()]
+    distance = AlternativeDistance(pmf, seed)
+    unseen = alternatives.unseen_alternatives(pmf, graph)
+    same = [*alternatives.same_table_alternatives(pmf, graph, random, 2 if pmf.rank > 12 else 4), *unseen.values()]
     if findings.is_exact:
         same, others = [*same, *fits.others], []
     else:

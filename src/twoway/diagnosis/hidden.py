@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twoway.diagnosis.alternatives import JointDistance, far_alternatives, same_tables
+from twoway.diagnosis.alternatives import AlternativeDistance, far_alternatives, same_table_alternatives
 from twoway.diagnosis.conditions import HiddenVerdict, check_conditions, three_way_tables_prove
 from twoway.diagnosis.verdict import Diagnosis
 from twoway.errors import DataError
@@ -25,25 +25,25 @@ from twoway.solvers import Watch
 from twoway.tables.pair_graph import PairGraph
 
 
-def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: int, watch: Watch) -> Diagnosis:
+def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: int, watch: Watch) -> Diagnosis:
     """Return the findings with what the exact tables of a tree tell about its hidden variables."""
     if len(pmf.trees.trees) > 1:
         raise DataError(
             f"diagnose judges one tree, and this model is a mixture of {len(pmf.trees.trees)}, which two-way tables do "
             "not determine; fit one with structure='tree', or diagnose the models that were averaged"
         )
-    random, distance = np.random.default_rng(seed), JointDistance(pmf, seed)
+    random, distance = np.random.default_rng(seed), AlternativeDistance(pmf, seed)
     (tree,) = pmf.trees.trees
     hidden, models, names = [], [], np.array(pmf.schema.names, dtype=object)
     for number in range(tree.n_hidden):
         watch.show(Progress("checking hidden variables", number, tree.n_hidden))
         alone, side_of = seen_from(tree, number)
-        local, sides = _model_of(pmf, alone), np.array(side_of)
+        local, sides = _hidden_model(pmf, alone), np.array(side_of)
         own = names[np.array(tree.homes) == number].tolist()
         between = PairGraph(graph.available & (sides[:, None] != sides), pmf.schema.sizes)
         n_sides = len(np.unique(sides))
         checks, _, is_proven = check_conditions(local, between, 0.0, random) if n_sides > 2 else ((), None, True)
-        others = [_model_of(pmf, other) for other in _other_states(tree.rooted_at(number), random, 2)]
+        others = [_hidden_model(pmf, other) for other in _other_hidden_states(tree.rooted_at(number), random, 2)]
         models += others
         hidden.append(
             HiddenVerdict(
@@ -58,8 +58,8 @@ def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: in
         )
     # Other states of one hidden variable after the other: the tables still stay the same, and the joint moves on.
     for _ in range(2 * tree.n_hidden):
-        tree = next(_other_states(tree.rooted_at(int(random.integers(tree.n_hidden))), random, 1), tree)
-    models.append(_model_of(pmf, tree))
+        tree = next(_other_hidden_states(tree.rooted_at(int(random.integers(tree.n_hidden))), random, 1), tree)
+    models.append(_hidden_model(pmf, tree))
     joints = far_alternatives(pmf, graph, random)
     return replace(
         findings,
@@ -72,11 +72,11 @@ def diagnose_tree(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: in
     )
 
 
-def _model_of(pmf: JointPMF, tree: HiddenTree) -> JointPMF:
+def _hidden_model(pmf: JointPMF, tree: HiddenTree) -> JointPMF:
     return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (tree,)))
 
 
-def _other_states(tree: HiddenTree, random: np.random.Generator, n_walks: int) -> Iterator[HiddenTree]:
+def _other_hidden_states(tree: HiddenTree, random: np.random.Generator, n_walks: int) -> Iterator[HiddenTree]:
     """Yield trees with the same tables whose root has other states: its neighbours are as if seen, and stay."""
     own = [variable for variable, home in enumerate(tree.homes) if home == 0]
     near = [child - 1 for child, parent in enumerate(tree.parents) if parent == 0]
@@ -84,7 +84,7 @@ def _other_states(tree: HiddenTree, random: np.random.Generator, n_walks: int) -
     schema = Schema(tuple(Variable(str(n), tuple(range(len(factor)))) for n, factor in enumerate(factors)))
     around = JointPMF.from_stacked(schema, tree.weights, np.vstack(factors))
     all_tables = PairGraph(np.ones((len(schema), len(schema)), dtype=bool), schema.sizes)
-    for other in same_tables(around, all_tables, random, n_walks):
+    for other in same_table_alternatives(around, all_tables, random, n_walks):
         changed, transitions = list(tree.factors), list(tree.transitions)
         for place, variable in enumerate(own):
             changed[variable] = other.factors[place]

@@ -190,7 +190,7 @@ _LINES = {
 """What is printed of a finding, where it is not None."""
 
 
-def judge_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) -> Diagnosis | None:
+def verdict_by_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) -> Diagnosis | None:
     """Return the verdict where it follows from which tables are available; None where their content matters."""
     names, sizes, groups = findings.tables.schema.names, graph.sizes, graph.groups()
     alone = tuple(names[group[0]] for group in groups if len(group) == 1)
@@ -220,7 +220,7 @@ def judge_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) -> Diag
     )
 
 
-def judge(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
+def verdict_by_findings(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
     """Return the findings with their verdict.
 
     The first objection decides. Without one, the joint is recoverable under the conditions that were not shown to
@@ -256,7 +256,7 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
     if more_visible or (d.worst_misfit is not None and d.converged and d.worst_misfit.total_variation > SMALL):
         reasons = [f"they contradict rank {d.rank}"]
         if more_visible:
-            reasons.append(f"they show {_n_components(d.visible)} above sampling error")
+            reasons.append(f"they show {_verdict_rank(d.visible)} above sampling error")
         if d.worst_misfit is not None:
             tables = f"{d.misfits} of {d.n_compared} tables"
             reasons.append(f"the best model of this rank is off by more than chance in {tables}; {d.worst_misfit}")
@@ -265,7 +265,7 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
     # The tables show fewer components than the rank.
     if d.strength is not None and d.strength < VISIBLE:
         yield (
-            f"they show {_n_components(d.visible)} above sampling error, not {d.rank}, and many models fit them "
+            f"they show {_verdict_rank(d.visible)} above sampling error, not {d.rank}, and many models fit them "
             f"equally well{_verdict_distance(d)}",
             more_data,
             f"rank {d.visible} is the highest that these tables show",
@@ -289,7 +289,7 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
         if (short := np.flatnonzero(n_shown < d.rank)).size:
             names = shortlist([d.tables.schema.names[index] for index in short], 6)
             yield (
-                f"the tables of {names} can show {_n_components(int(n_shown[short].max()))} at most, not "
+                f"the tables of {names} can show {_verdict_rank(int(n_shown[short].max()))} at most, not "
                 f"{d.rank}{_verdict_distance(d)}",
                 f"add tables of {names} with variables of more categories",
                 more_data,
@@ -321,7 +321,7 @@ def _verdict_conditions(d: Diagnosis, graph: PairGraph) -> list[str]:
         apart = "an amount that was not searched for, since the joint has too many cells"
         apart = apart if d.any_joint is None else f"up to {d.any_joint:.2f} (total variation)"
         conditions.append(
-            f"{_n_components(d.rank)} also explain{'s' * (d.rank == 1)} the pairs without a table ({without}): joints "
+            f"{_verdict_rank(d.rank)} also explain{'s' * (d.rank == 1)} the pairs without a table ({without}): joints "
             f"with the same tables differ by {apart}"
         )
     if d.rank == 1 and d.n_three_way:
@@ -352,7 +352,7 @@ def _verdict_conditions(d: Diagnosis, graph: PairGraph) -> list[str]:
         conditions.append("longer fits agree: these had not converged")
     if not conditions and not d.is_exact and (d.any_joint or 0.0) > SMALL:
         conditions.append(
-            f"there are no more than {_n_components(d.rank)}: another joint, which has more, has the same tables and "
+            f"there are no more than {_verdict_rank(d.rank)}: another joint, which has more, has the same tables and "
             f"is {d.any_joint:.2f} away (total variation)"
         )
     return conditions
@@ -369,7 +369,7 @@ def _verdict_error(d: Diagnosis) -> float:
     return max(d.ambiguity, *(other or 0.0 for other in others), *misfits)
 
 
-def _n_components(n: int | None) -> str:
+def _verdict_rank(n: int | None) -> str:
     return "1 component" if n == 1 else f"{n} components"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,7 +20,7 @@ from twoway.data.missing import MissingLabels, Unseen
 from twoway.data.reading import check_reading_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import ConvergenceWarning, DataError, UnknownNameError, warn_caller, whole_number
+from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
 from twoway.estimators.averaging import Average, Loss, fit_average
 from twoway.report import StopReason
 from twoway.schema import Label, Variable, sort_labels

@@ -172,10 +172,10 @@ def _classify_by_sklearn(method: str, data: Split, *, seed: int) -> Result:
     from sklearn.model_selection import GridSearchCV, PredefinedSplit
 
     fold = np.repeat([-1, 0], [len(data.train), len(data.validation)])
-    search = GridSearchCV(*classifier_and_grid(method, seed=seed), cv=PredefinedSplit(fold))
+    search = GridSearchCV(*classification_grid(method, seed=seed), cv=PredefinedSplit(fold))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about candidates that do not converge: the validation part decides
-        predicted, seconds = _fit_classifier(search, data)
+        predicted, seconds = _classify_by_fit(search, data)
     return predicted, {**seconds, "seconds": search.refit_time_}, search.best_params_
 
 
@@ -184,10 +184,10 @@ def _classify_by_default(data: Split, *, seed: int, threads: int | None) -> Resu
     from twoway.estimators import JointPMFClassifier
 
     model = JointPMFClassifier(random_state=seed, threads=threads, unseen="missing")
-    return *_fit_classifier(model, data), {}
+    return *_classify_by_fit(model, data), {}
 
 
-def _fit_classifier(model: Any, data: Split) -> tuple[NDArray[Any], Scores]:
+def _classify_by_fit(model: Any, data: Split) -> tuple[NDArray[Any], Scores]:
     """Return the predictions of a classifier that is fitted to both parts, and the seconds of the fit."""
     rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
     began = time.perf_counter()
@@ -196,7 +196,7 @@ def _fit_classifier(model: Any, data: Split) -> tuple[NDArray[Any], Scores]:
     return model.predict(features.iloc[data.test]), seconds
 
 
-def classifier_and_grid(method: str, *, seed: int) -> tuple[Any, dict[str, list[Any]]]:
+def classification_grid(method: str, *, seed: int) -> tuple[Any, dict[str, list[Any]]]:
     """Return a classifier on one-hot inputs, and the values of its parameters to choose from.
 
     A missing cell is a category of its own; categories not seen in training are ignored.

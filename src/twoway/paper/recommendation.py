@@ -112,7 +112,7 @@ class Recommendation(TrialSetting):
     @property
     def drawn(self) -> str:
         """Which ratings."""
-        return f"{release_name(self.release)} split 50:20:30"
+        return f"{recommendation_release(self.release)} split 50:20:30"
 
     @property
     def work(self) -> float:
@@ -128,7 +128,7 @@ class Recommendation(TrialSetting):
     @property
     def is_papers(self) -> bool:
         """Whether the paper used the same ratings."""
-        return release_name(self.release) == "ml-20m" and self.n_users is None
+        return recommendation_release(self.release) == "ml-20m" and self.n_users is None
 
     def smaller(self) -> Recommendation:
         """Return the same with few users."""
@@ -158,12 +158,12 @@ class Recommendation(TrialSetting):
         return {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors))), **seconds}, details
 
 
-def release_name(release: str) -> str:
+def recommendation_release(release: str) -> str:
     """Return the name of a release of MovieLens, given by name or by a path.
 
     Examples
     --------
-    >>> release_name("downloads/ml-20m.zip")
+    >>> recommendation_release("downloads/ml-20m.zip")
     'ml-20m'
     """
     return Path(release).name.removesuffix(".zip")

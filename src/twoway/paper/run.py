@@ -38,7 +38,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """The fits left to run; made by `plan`, which checks everything that can be checked before any work starts."""
 
     experiments: tuple[Experiment, ...]
@@ -69,7 +69,7 @@ def plan_run(
     trials: int | None = None,
     jobs: int | None = None,
     methods: Sequence[str] = (),
-) -> Plan:
+) -> RunPlan:
     """Return the fits of some experiments that are not saved yet.
 
     Parameters
@@ -109,7 +109,7 @@ def plan_run(
             and result_key(asdict(setting), trial, method) not in saved
         ]
     _check_run_memory(fits, jobs)
-    return Plan(tuple(experiments), size, out, tuple(fits), jobs)
+    return RunPlan(tuple(experiments), size, out, tuple(fits), jobs)
 
 
 def check_run_folder(out: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twoway.errors import DataError
 from twoway.paper.results import Summary, results_file, summarize_results
-from twoway.paper.tables import DEFAULT_RELEASE, METRICS, Size, find_tables
+from twoway.paper.tables import DEFAULT_RELEASE, METRICS, Size, find_paper_tables
 from twoway.storage.container import whole_or_not_at_all
 
 if TYPE_CHECKING:
@@ -201,8 +201,8 @@ def show_in_files(summary: Summary, out: Path) -> list[Path]:
     """Write a table as JSON, Markdown and, if matplotlib is installed, as a plot; return the files."""
     stem = f"{summary['table']}-{summary['size']}"
     paths = [out / f"{stem}.json", out / f"{stem}.md"]
-    _write(paths[0], json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    _write(paths[1], show_as_markdown(summary) + f"\n{_LEGEND}\n")
+    _show_in_file(paths[0], json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    _show_in_file(paths[1], show_as_markdown(summary) + f"\n{_LEGEND}\n")
     if find_spec("matplotlib") is not None:
         paths.append(out / f"{stem}.png")
         _show_as_plot(summary, paths[2])
@@ -222,7 +222,7 @@ def show_on_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEA
             raise DataError(f"{str(page)!r} has no line {MARK!r}: text below such a line is replaced, so add it")
     parts = [f"{above}{MARK}\n", "", _LEGEND, ""]
     sections = {text.partition("\n")[0]: text for text in below.split("\n## ")[1:]}
-    for experiment in find_tables(["all"], release):
+    for experiment in find_paper_tables(["all"], release):
         kept = sections.get(experiment.name, "")
         if results_file(out, experiment, size).exists():
             parts.append(show_as_markdown(summarize_results(experiment, size, out)))
@@ -230,10 +230,10 @@ def show_on_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEA
             parts += [f"## {kept.rstrip()}", ""]
         else:
             parts += [f"## {experiment.name}", "", f"{experiment.title}. Not run.", ""]
-    _write(page, "\n".join(parts))
+    _show_in_file(page, "\n".join(parts))
 
 
-def _write(path: Path, text: str) -> None:
+def _show_in_file(path: Path, text: str) -> None:
     with whole_or_not_at_all(path) as stream:
         stream.write(text.encode())
 

@@ -13,7 +13,7 @@ from twoway.datasets.public import UCI_SOURCES
 from twoway.errors import check_known
 from twoway.paper.choosing import CHAINS
 from twoway.paper.classification import CLASSIFIERS, Classification
-from twoway.paper.recommendation import AVERAGES, FILMS, Recommendation, release_name
+from twoway.paper.recommendation import AVERAGES, FILMS, Recommendation, recommendation_release
 from twoway.paper.synthetic import SOLVERS, Synthetic
 from twoway.paper.trials import TrialSetting
 
@@ -106,7 +106,7 @@ class Experiment:
         word = self.metrics[metric]
         if word is None or setting not in self.paper or not setting.is_papers:
             return None
-        row = _published_tables()[self.label].get(word, {}).get(_PUBLISHED_AS.get(method, method))
+        row = _published_paper_tables()[self.label].get(word, {}).get(_PUBLISHED_AS.get(method, method))
         if row is None:
             return None
         number = row[self.paper.index(setting)]
@@ -115,16 +115,16 @@ class Experiment:
     def with_release(self, release: str) -> Experiment:
         """Return the table on another release of MovieLens, named or at a path; tables on other data stay the same."""
         paper, smoke = (tuple(setting.with_release(release) for setting in part) for part in (self.paper, self.smoke))
-        name = f"{self.name}-{release_name(release)}"
+        name = f"{self.name}-{recommendation_release(release)}"
         return self if paper == self.paper else replace(self, name=name, paper=paper, smoke=smoke)
 
 
 @cache
-def _published_tables() -> Any:
+def _published_paper_tables() -> Any:
     return json.loads((files(__package__) / "published.json").read_text(encoding="utf-8"))
 
 
-def _table_by_records(like: Synthetic, *sizes: int) -> tuple[TrialSetting, ...]:
+def _paper_table_by_records(like: Synthetic, *sizes: int) -> tuple[TrialSetting, ...]:
     """Return columns that differ in the number of records."""
     return tuple(replace(like, n_records=size) for size in sizes)
 
@@ -152,8 +152,8 @@ EXPERIMENTS: dict[str, Experiment] = {
                 label=label,
                 metrics={"mse": None, "mse_published": "MSE", "mre": None, "mre_estimate": "MRE"},
                 varies="records",
-                paper=_table_by_records(replace(_FEW, epsilon=epsilon), *_DECADES),
-                smoke=_table_by_records(replace(_FEW, epsilon=epsilon), 200, 1000),
+                paper=_paper_table_by_records(replace(_FEW, epsilon=epsilon), *_DECADES),
+                smoke=_paper_table_by_records(replace(_FEW, epsilon=epsilon), 200, 1000),
             )
             for epsilon, label in ((0.1, "tab:synthetic2"), (0.3, "tab:synthetic_ep3"))
         ),
@@ -173,8 +173,8 @@ EXPERIMENTS: dict[str, Experiment] = {
                 label=label,
                 metrics={"mse": "MSE", "mre": None},
                 varies="records",
-                paper=_table_by_records(replace(_MANY, observed=observed), *_DECADES),
-                smoke=_table_by_records(replace(_MANY, observed=observed), 100, 200),
+                paper=_paper_table_by_records(replace(_MANY, observed=observed), *_DECADES),
+                smoke=_paper_table_by_records(replace(_MANY, observed=observed), 100, 200),
             )
             for observed, label in ((0.5, "tab:synthetic3"), (0.2, "tab:synthetic4"))
         ),
@@ -220,12 +220,12 @@ EXPERIMENTS: dict[str, Experiment] = {
 }
 
 
-def find_tables(names: list[str], release: str = DEFAULT_RELEASE) -> list[Experiment]:
+def find_paper_tables(names: list[str], release: str = DEFAULT_RELEASE) -> list[Experiment]:
     """Return the experiments of these names, each once; "all" means every one, on a release of MovieLens.
 
     Examples
     --------
-    >>> [experiment.name for experiment in find_tables(["runtime", "runtime"])]
+    >>> [experiment.name for experiment in find_paper_tables(["runtime", "runtime"])]
     ['runtime']
     """
     if "all" in names:
@@ -234,12 +234,12 @@ def find_tables(names: list[str], release: str = DEFAULT_RELEASE) -> list[Experi
     return [EXPERIMENTS[name].with_release(release) for name in dict.fromkeys(names)]
 
 
-def find_table_methods(names: list[str]) -> list[str]:
+def find_paper_methods(names: list[str]) -> list[str]:
     """Return the methods of these names, in the registry's order; all of them if there are no names.
 
     Examples
     --------
-    >>> find_table_methods(["auto", "RAND-EM"])
+    >>> find_paper_methods(["auto", "RAND-EM"])
     ['RAND-EM', 'auto']
     """
     check_known("method", METHODS, *names)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from twoway.data.files.workbook import Workbook
-from twoway.data.files.writing import write_table
-from twoway.errors import FileFormatError
+from twoway.data.files.writing import write_table, written_ending
 from twoway.storage.container import whole_or_not_at_all
 from twoway.text import markdown_text
 
@@ -25,13 +23,8 @@ _LEAST_WIDTH = 11
 
 def check_segments_path(path: str | os.PathLike[str]) -> str:
     """Return the ending of a file of segments; one that is not written is an error."""
-    ending = Path(path).suffix.lower()
-    if ending not in ENDINGS:
-        raise FileFormatError(
-            f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; segments are written to "
-            f"{', '.join(ENDINGS)}, and kept in a model file by --model"
-        )
-    return ending
+    where = f"segments are written to {', '.join(ENDINGS)}, and kept in a model file by --model"
+    return written_ending(path, ENDINGS, where)
 
 
 def write_segments(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> None:

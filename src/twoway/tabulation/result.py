@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,9 +13,9 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.sampled_table import DesignTest
-from twoway.data.files.writing import write_table
+from twoway.data.files.writing import write_table, written_ending
 from twoway.data.frames import LIBRARIES
-from twoway.errors import FileFormatError, check_known
+from twoway.errors import check_known
 from twoway.notebook import Shown
 from twoway.schema import Label
 from twoway.storage.container import whole_or_not_at_all
@@ -183,13 +182,8 @@ class Tabulation(Shown):
 
 def tabulation_ending(path: str | os.PathLike[str]) -> str:
     """Return the ending of a file of tables; one that is not written is an error."""
-    ending = Path(path).suffix.lower()
-    if ending not in (*_WRITERS, *_LONG):
-        raise FileFormatError(
-            f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; tables are written to "
-            f"{', '.join((*_WRITERS, *_LONG))}"
-        )
-    return ending
+    endings = (*_WRITERS, *_LONG)
+    return written_ending(path, endings, f"tables are written to {', '.join(endings)}")
 
 
 # What writes tables, by the ending of the file; those of a row per number are written as records are.

@@ -9,9 +9,9 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
 from twoway.diagnosis import alternatives
-from twoway.diagnosis.alternatives import JointDistance, same_tables, unseen_changes
+from twoway.diagnosis.alternatives import AlternativeDistance, same_table_alternatives, unseen_alternatives
 from twoway.diagnosis.bounds import separability
-from twoway.diagnosis.conditions import check_stacks, condition_number, sufficiently_scattered
+from twoway.diagnosis.conditions import check_stacks_rank, condition_number, sufficiently_scattered
 from twoway.schema import Schema, Variable
 from twoway.solvers import Evidence
 from twoway.tables.pair_graph import PairGraph
@@ -152,7 +152,7 @@ def graph_of(pmf, available):
 def test_alternatives_have_the_same_tables(name):
     pmf, available = {**NOT, **OPEN}[name]
     graph = graph_of(pmf, available)
-    others = [*same_tables(pmf, graph, np.random.default_rng(0)), *unseen_changes(pmf, graph).values()]
+    others = [*same_table_alternatives(pmf, graph, np.random.default_rng(0)), *unseen_alternatives(pmf, graph).values()]
     for other in others:
         for j, k in np.argwhere(np.triu(graph.available)):
             names = [pmf.schema.names[j], pmf.schema.names[k]]
@@ -339,11 +339,11 @@ def test_large_graphs_are_split_by_growing():
 
 def test_stacks_count_independent_rows():
     """Two factors of two rows each have three independent rows: rank 4 is out of reach, rank 3 is not."""
-    assert check_stacks(model([1] * 4, mixed(2, 4, 1), mixed(2, 4, 2)), np.random.default_rng(0)).status == "fails"
-    assert check_stacks(model([1] * 3, mixed(2, 3, 1), mixed(2, 3, 2)), np.random.default_rng(0)).status == "holds"
+    assert check_stacks_rank(model([1] * 4, mixed(2, 4, 1), mixed(2, 4, 2)), np.random.default_rng(0)).status == "fails"
+    assert check_stacks_rank(model([1] * 3, mixed(2, 3, 1), mixed(2, 3, 2)), np.random.default_rng(0)).status == "holds"
     assert condition_number(np.vstack([mixed(2, 4, 1), mixed(2, 4, 2)])) == np.inf
     same = model([1] * 3, I3, [[0.2, 0.2, 0.5], [0.3, 0.3, 0.1], [0.5, 0.5, 0.4]], I3)
-    found = check_stacks(same, np.random.default_rng(0))
+    found = check_stacks_rank(same, np.random.default_rng(0))
     assert found.status == "fails"
     assert "'v1'" in found.detail
 
@@ -352,10 +352,10 @@ def test_joint_distance_exact_and_drawn():
     one, other = dirichlet_rows(4, 3, 2, seed=1), dirichlet_rows(4, 3, 2, seed=2)
     names = one.schema.names
     exact = 0.5 * np.abs(np.asarray(one.marginal(names)) - np.asarray(other.marginal(names))).sum()
-    assert JointDistance(one)(other) == pytest.approx(exact)
+    assert AlternativeDistance(one)(other) == pytest.approx(exact)
     many = dirichlet_rows(40, 3, 2, seed=1)
-    assert JointDistance(many)(many) == 0.0
-    assert 0.3 < JointDistance(many)(dirichlet_rows(40, 3, 2, seed=2)) <= 1
+    assert AlternativeDistance(many)(many) == 0.0
+    assert 0.3 < AlternativeDistance(many)(dirichlet_rows(40, 3, 2, seed=2)) <= 1
 
 
 def test_separability_of_a_model_is_that_of_posteriors():

@@ -11,7 +11,7 @@ from random_models import sized
 
 import twoway as tw
 from twoway.diagnosis.conditions import three_way_tables_prove
-from twoway.diagnosis.hidden import _other_states
+from twoway.diagnosis.hidden import _other_hidden_states
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.trees import Trees, seen_from
@@ -70,7 +70,7 @@ def test_other_states_of_a_hidden_variable_leave_all_tables_as_they_are(parents)
     tree, random = random_tree(parents), np.random.default_rng(0)
     pmf, moved = model(tree), 0.0
     for root in range(tree.n_hidden):
-        for other in _other_states(tree.rooted_at(root), random, 3):
+        for other in _other_hidden_states(tree.rooted_at(root), random, 3):
             another = model(other)
             for one, table in zip(tables(another), tables(pmf), strict=True):
                 np.testing.assert_allclose(one, table, atol=1e-12)

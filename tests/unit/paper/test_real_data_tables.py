@@ -14,10 +14,10 @@ from twoway.datasets.public import UCI_SOURCES
 from twoway.estimators.ratings.table import read_ratings
 from twoway.model.pmf import JointPMF
 from twoway.paper import choosing, classification, factorization, recommendation, run, show
-from twoway.paper.classification import CLASSIFIERS, Classification, classifier_and_grid
+from twoway.paper.classification import CLASSIFIERS, Classification, classification_grid
 from twoway.paper.recommendation import FILMS, Recommendation
 from twoway.paper.results import summarize_results
-from twoway.paper.tables import EXPERIMENTS, find_tables
+from twoway.paper.tables import EXPERIMENTS, find_paper_tables
 
 TABLES = ("car", "movielens-animation")
 
@@ -30,7 +30,7 @@ def run_here(names, out, methods=(), release="ml-latest-small"):
     """Run one trial of each table at smoke size in this process: to start others takes longer than all else."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "_run_before_timing", lambda setting, method: None)
-        todo = run.plan_run(find_tables(names, release), "smoke", out, trials=1, jobs=1, methods=methods)
+        todo = run.plan_run(find_paper_tables(names, release), "smoke", out, trials=1, jobs=1, methods=methods)
         assert len(list(todo.run())) == len(names)
 
 
@@ -174,7 +174,7 @@ def test_the_papers_numbers_and_their_spread(tmp_path):
 
 
 def test_another_release_has_results_of_its_own(tmp_path):
-    (small,), (large,) = (find_tables(["movielens-action"], release) for release in ("ml-latest-small", "ml-20m"))
+    (small,), (large,) = (find_paper_tables(["movielens-action"], release) for release in ("ml-latest-small", "ml-20m"))
     assert small is EXPERIMENTS["movielens-action"]
     assert large.name == "movielens-action-ml-20m"
     assert large.paper[0] == Recommendation("action", "ml-20m")
@@ -201,7 +201,7 @@ def test_a_release_is_read_where_it_is_asked_for(tmp_path, data):
         archive.write(data / "movielens" / "ml-20m" / "ratings.csv", "ml-20m/ratings.csv")
     by_name = (tmp_path / "movielens-action-ml-20m-smoke.jsonl").read_text()
     for place in (path, data / "movielens" / "ml-20m"):
-        (experiment,) = find_tables(["movielens-action"], str(place))
+        (experiment,) = find_paper_tables(["movielens-action"], str(place))
         assert experiment.published("rmse", "BMF", experiment.paper[0]) == (0.8011, 0.0012)
         assert experiment.paper[0].drawn == "ml-20m split 50:20:30"
         out = tmp_path / f"from {place.name}"
@@ -340,7 +340,7 @@ def test_a_rank_that_cannot_be_found_is_passed_over():
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers_take_missing_and_new_labels(name):
-    pipeline, grid = classifier_and_grid(name, seed=0)
+    pipeline, grid = classification_grid(name, seed=0)
     assert set(grid) <= set(pipeline.get_params())
     train = pd.DataFrame({"x": ["a", "b", None] * 10, "y": ["c", "d", "c"] * 10}, dtype=object)
     labels = ["p", "q", "r"] * 10

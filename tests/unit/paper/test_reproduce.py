@@ -21,8 +21,8 @@ from twoway.datasets import nearly_separable
 from twoway.model.comparison import match_components
 from twoway.paper import run, show
 from twoway.paper.results import read_results, result_key
-from twoway.paper.synthetic import SOLVERS, Synthetic, published_mse
-from twoway.paper.tables import EXPERIMENTS, METHODS, _published_tables
+from twoway.paper.synthetic import SOLVERS, Synthetic, published_synthetic_mse
+from twoway.paper.tables import EXPERIMENTS, METHODS, _published_paper_tables
 from twoway.paper.trials import trial_seed
 
 TABLE = "synthetic-eps0.1"
@@ -168,8 +168,8 @@ def test_the_published_mse_scales_the_first_factor_of_the_truth():
         for number, (right, found) in enumerate(zip(truth.factors, other.factors, strict=True)):
             target = right * truth.weights if number == 0 else right
             expected += np.square(found[:, matched] - target).sum() / (5 * 5)
-        assert published_mse(truth, other) == pytest.approx(expected)
-    assert published_mse(truth, truth) > 0.01 > tw.factor_mse(truth, truth)
+        assert published_synthetic_mse(truth, other) == pytest.approx(expected)
+    assert published_synthetic_mse(truth, truth) > 0.01 > tw.factor_mse(truth, truth)
 
 
 # A run that was ended goes on
@@ -287,7 +287,7 @@ def test_each_fit_is_reported_once(tmp_path):
 
 
 def test_the_published_tables_have_the_columns_of_the_experiments():
-    published = {label: table for label, table in _published_tables().items() if label != "source"}
+    published = {label: table for label, table in _published_paper_tables().items() if label != "source"}
     assert set(published) == {experiment.label for experiment in EXPERIMENTS.values()}
     for experiment in EXPERIMENTS.values():
         table = published[experiment.label]

@@ -38,6 +38,14 @@ def writing_format(path: FilePath) -> str:
     return format_of(path)
 
 
+def written_ending(path: FilePath, endings: Iterable[str], where: str) -> str:
+    """Return the ending of a file; one that is not among these is an error that says where things are written."""
+    ending = Path(path).suffix.lower()
+    if ending not in endings:
+        raise FileFormatError(f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; {where}")
+    return ending
+
+
 def write_table(table: pa.Table, path: FilePath, like: FileSet | None = None) -> None:
     """Write an Arrow table to a file in the format of its name, whole or not at all.
 
