@@ -102,7 +102,7 @@ def fit(
     check_output(out, force or is_half_done, *inputs, is_model=True)
     checkpoint = None if beside is None else Checkpoint(beside)
     united = reading.source(data or [])
-    source = united.source
+    source: Any = united.source
     _check_fit_command_questions(ask or [], source)
     if intervals and not isinstance(source, tw.Records | tw.Tables | tw.PublishedTables):
         raise DataError(
