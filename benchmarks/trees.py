@@ -37,7 +37,8 @@ from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.paper.synthetic import Synthetic
 from twoway.paper.tables import EXPERIMENTS
 from twoway.report import described_form
-from twoway.solvers.evidence import expected_counts, theta_of, tree_rows
+from twoway.solvers.expected_counts import expected_counts
+from twoway.solvers.theta import theta_of, tree_rows
 
 N_STRONGEST = 15
 AGES = [-1, 29, 39, 49, 59, 69, 200]

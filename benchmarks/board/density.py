@@ -15,7 +15,7 @@ from board.data import folder
 from board.environments import Environments
 from board.store import Result
 from twoway.solvers.loop import Loop
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.tree_mixture import fit_random_mixture
 
 N_TREES = (2, 4, 8, 16, 32, 64, 128)

@@ -22,7 +22,8 @@ from twoway.model.trees import Trees
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers import CTD, EM, MLEAD, SOLVERS, SPA, CoupledNMF, Evidence, Problem
-from twoway.solvers.evidence import CellSets, pmf_of, theta_groups, theta_of, tree_rows
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.theta import pmf_of, theta_groups, theta_of, tree_rows
 from twoway.tables.tables import Tables
 
 # Mirror descent is slow to settle; what is promised here holds at any point of its way.

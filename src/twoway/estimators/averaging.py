@@ -30,11 +30,11 @@ from twoway.errors import DataError, warn_caller, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
 from twoway.report import StopReason
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets
 from twoway.solvers.heldout import HeldOut, try_in_order, without_zeros
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import naive_bayes, random_start
 from twoway.solvers.tree_mixture import (
     START_SMOOTHING,
@@ -44,6 +44,7 @@ from twoway.solvers.tree_mixture import (
     strongest_edges,
 )
 from twoway.solvers.tree_starts import TreeShape, random_tree_start
+from twoway.solvers.watch import Watch
 
 Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""

@@ -15,10 +15,11 @@ from twoway.fitting.fit import fit
 from twoway.fitting.published import published_report
 from twoway.model.pmf import JointPMF
 from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
-from twoway.solvers.evidence import theta_groups, theta_of, tree_rows
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.table_sums import TableSums
+from twoway.solvers.theta import theta_groups, theta_of, tree_rows
+from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables

@@ -20,9 +20,10 @@ from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
-from twoway.solvers.loop import Descent, Watch
+from twoway.solvers.loop import Descent
 from twoway.solvers.published import fit_sums_near, modelled_table
 from twoway.solvers.tree_starts import with_more_states
+from twoway.solvers.watch import Watch
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, shortlist

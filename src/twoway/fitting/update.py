@@ -26,21 +26,16 @@ from twoway.model.posterior import records_for
 from twoway.model.trees import Trees
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import smoothing_of_rows
-from twoway.solvers.evidence import (
-    CellSets,
-    Evidence,
-    Theta,
-    counts_of_groups,
-    pmf_of,
-    theta_groups,
-    theta_of,
-    tree_rows,
-)
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.evidence import Evidence
+from twoway.solvers.expected_counts import counts_of_groups
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
+from twoway.solvers.theta import Theta, pmf_of, theta_groups, theta_of, tree_rows
 from twoway.solvers.visible_trees import VisibleMixture
+from twoway.solvers.watch import Watch
 from twoway.tables.counting import count_singles, n_set_cells
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.

@@ -27,7 +27,7 @@ from twoway.segmentation.three_step import (
     segment_means,
     segment_shares,
 )
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.text import aligned, printable
 
 LEAST_REPLICATES = 50

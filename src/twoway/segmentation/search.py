@@ -12,8 +12,9 @@ from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.parallel import map_in_order
-from twoway.solvers.evidence import CellSets, Theta
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.starts import drawn_by_name
+from twoway.solvers.theta import Theta
 
 # Of more starts than _MANY, this share goes on after some passes; the best few are followed to the very end.
 _MANY, _PASSES, _SHARE = 20, 48, 0.4

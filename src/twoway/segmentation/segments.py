@@ -34,7 +34,7 @@ from twoway.segmentation.relations import (
     relate_outcome,
 )
 from twoway.segmentation.three_step import Correction
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.storage import container
 from twoway.text import aligned, plain_data, printable
 

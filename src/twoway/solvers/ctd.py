@@ -15,9 +15,9 @@ import numpy as np
 
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
-from twoway.solvers.evidence import Theta
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.theta import Theta
 from twoway.tables.tables import Tables
 
 

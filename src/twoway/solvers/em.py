@@ -13,10 +13,13 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.solvers.evidence import CellSets, Theta, theta_groups, theta_of, tree_rows
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import is_one_component
+from twoway.solvers.theta import Theta, theta_groups, theta_of, tree_rows
+from twoway.solvers.watch import Watch
 
 # Annealing begins where this share of a component is smoothing, and goes down by this factor per stage. More, and all
 # components become one; less, and each rushes to the nearest peak.

@@ -19,9 +19,9 @@ from twoway.report import Progress
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.smoothing import Candidates, Smoothing, SmoothingChoice
 from twoway.solvers.tree_mixture import fit_random_mixture
-from twoway.solvers.tuning import Candidates, SmoothingChoice
 from twoway.solvers.visible_trees import VisibleMixture
 
 # Numbers of trees that are tried, from the first until one is no better; and records that each needs.

@@ -15,8 +15,9 @@ from twoway.model.pmf import JointPMF
 from twoway.model.raking import raked_to
 from twoway.report import StopReason
 from twoway.solvers.em import fit_near
-from twoway.solvers.loop import Descent, Loop, Watch
+from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.table_sums import TableSums
+from twoway.solvers.watch import Watch
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.table import PublishedTable

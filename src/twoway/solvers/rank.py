@@ -26,14 +26,17 @@ from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.report import Progress
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence, theta_of
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_out_scores, try_in_order
-from twoway.solvers.loop import Descent, Loop, Watch
+from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.pair_matrix import PairMatrix
-from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import TableResampling
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import drawn_by_name, is_one_component, random_start
+from twoway.solvers.theta import theta_of
+from twoway.solvers.watch import Watch
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.tables import Tables
 

@@ -24,9 +24,10 @@ from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start, softened_start
+from twoway.solvers.watch import Watch
 from twoway.tables.flat_counts import layout_entries
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables

@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
-from twoway.solvers.evidence import Theta
+from twoway.solvers.theta import Theta
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.table import PublishedMean, PublishedTable
 from twoway.tables.published.tables import PublishedTables

@@ -20,8 +20,10 @@ from twoway.arrays import Floats, times_log
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.schema import Schema
-from twoway.solvers.evidence import CellSets, ExpectedCounts, Theta, expected_counts_of_block
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.expected_counts import ExpectedCounts, expected_counts_of_block
 from twoway.solvers.table_cells import GroupRows, MeanCells, OpenCells, Slice, TableCells
+from twoway.solvers.theta import Theta
 from twoway.tables.published.tables import PublishedTables
 
 if TYPE_CHECKING:

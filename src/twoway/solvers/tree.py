@@ -16,15 +16,17 @@ from twoway.arrays import Floats
 from twoway.checks.fit_quality import modelled_shares
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
-from twoway.solvers.combine import race
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, HeldOut, held_out_folds, held_out_scores
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.loop import Loop
+from twoway.solvers.multi_start import MultiStart
+from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.reference import best_power, mean_of_random_models, reference_tables
+from twoway.solvers.smoothing import Smoothing, SmoothingChoice, choose_smoothing
 from twoway.solvers.tree_starts import TreeShape, local_spa_start, random_tree_start, spread_start, visible_tree_start
-from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
+from twoway.solvers.watch import Watch
 from twoway.tables.flat_counts import NOMINAL_TOTAL
 from twoway.tables.tables import Tables
 
@@ -100,7 +102,7 @@ class Tree:
         if evidence.records is None:
             solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, reference=self._reference(problem))
         quick = replace(solver, max_iter=_RACE_PASSES)
-        solution = race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
+        solution = MultiStart.race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
         if not watch.ends():
             final, here = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver, solution.pmf
             if solver.reference is not None:

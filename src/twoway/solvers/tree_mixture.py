@@ -21,11 +21,11 @@ from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.pair_matrix import spread_over_cells
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start
 from twoway.solvers.tree_starts import neighbours_in_tree, seen_from_root
 from twoway.solvers.visible_trees import VisibleMixture, VisibleTree, column_shape, tree_counts, tree_memberships

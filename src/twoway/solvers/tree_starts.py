@@ -16,7 +16,7 @@ from twoway.schema import Schema, schema_hash
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.spa import SPA, solve_split
 from twoway.solvers.starts import drawn_by_name, random_start, softened_start
 

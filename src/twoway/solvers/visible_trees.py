@@ -23,7 +23,7 @@ from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.schema import Schema
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.smoothing import Smoothing
 
 if TYPE_CHECKING:
     from twoway.kernels.visible_trees import VisibleRows

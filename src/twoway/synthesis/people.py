@@ -18,7 +18,7 @@ from twoway.model.events import Names
 from twoway.notebook import Shown
 from twoway.report import Monitor
 from twoway.schema import Label, Schema, Variable, label_key
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.text import aligned, counted, crossed, printable
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from twoway.model.events import Event, Names
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, StopReason
 from twoway.schema import Schema
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.synthesis.exact import settle_exact
 from twoway.synthesis.people import Population, PopulationReport, TableDifference
 from twoway.synthesis.persons import Rule, check_rules, draw_persons, parse_rules, published_rules

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
 from twoway.kernels.raking import rake
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.synthesis.targets import Codes, Target
 
 # Weights agree with a table if no cell is off by more than this share of all persons.

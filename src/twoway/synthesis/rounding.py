@@ -13,7 +13,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.kernels.raking import swap
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.synthesis.raking import Cells
 from twoway.synthesis.targets import Target
 

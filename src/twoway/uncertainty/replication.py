@@ -18,15 +18,22 @@ from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
-from twoway.solvers.design import DesignResampling, design_resampling
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
-from twoway.solvers.evidence import CellSets, theta_groups
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Loop
 from twoway.solvers.published import REPLICATE_PASSES, PublishedResampling
-from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling, sets_of_report
+from twoway.solvers.resampling import (
+    DesignResampling,
+    RecordResampling,
+    Resampling,
+    TableResampling,
+    resampled_as_fitted,
+)
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
+from twoway.solvers.theta import theta_groups
 from twoway.solvers.visible_trees import VisibleMixture
+from twoway.solvers.watch import Watch
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.uncertainty.bootstrap import Bootstrap
@@ -196,9 +203,9 @@ def _replicate_sampling(
     records = records_for(pmf.schema, source, report=pmf.report)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
-    sets_of = sets_of_report(pmf.report, pmf.schema)
+    sets_of = resampled_as_fitted(pmf.report, pmf.schema)
     if design is not None:
-        return design_resampling(design, records, n, sets_of), _TOL_RECORDS
+        return DesignResampling.of(design, records, n, sets_of), _TOL_RECORDS
     return RecordResampling(records, sets_of), _TOL_RECORDS
 
 

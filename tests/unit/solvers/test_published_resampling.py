@@ -7,8 +7,8 @@ import pytest
 from random_models import random_pmf, sized
 
 from twoway.errors import DataError
-from twoway.solvers.loop import Watch
 from twoway.solvers.published import PublishedResampling, modelled_table
+from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 

@@ -8,10 +8,11 @@ from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers import reference
-from twoway.solvers.evidence import Evidence, theta_of
-from twoway.solvers.loop import Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.reference import best_power, mean_of_random_models, reference_joint, reference_tables
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.theta import theta_of
+from twoway.solvers.watch import Watch
 from twoway.tables.tables import Tables
 
 NAMES, SIZES = "abcd", (2, 3, 2, 3)

@@ -9,10 +9,11 @@ import twoway as tw
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import theta_of, tree_rows
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.table_sums import TableSums, expected_in_range, tilted_to
+from twoway.solvers.theta import theta_of, tree_rows
+from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 

@@ -21,7 +21,7 @@ from twoway.estimators.labels.quality import LabelRows, best_questions, expected
 from twoway.estimators.labels.table import read_labels
 from twoway.kernels.lanes import pad_to_lanes
 from twoway.report import StopReason
-from twoway.solvers.evidence import CellSets
+from twoway.solvers.cell_sets import CellSets
 
 COLUMNS = ("item", "annotator", "label")
 
