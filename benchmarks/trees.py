@@ -37,8 +37,7 @@ from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.paper.synthetic import Synthetic
 from twoway.paper.tables import EXPERIMENTS
 from twoway.report import described_form
-from twoway.solvers.expected_counts import expected_counts
-from twoway.solvers.theta import theta_of, tree_rows
+from twoway.solvers.theta import expected_counts, theta_of, theta_tree_rows
 
 N_STRONGEST = 15
 AGES = [-1, 29, 39, 49, 59, 69, 200]
@@ -350,7 +349,7 @@ def threads() -> None:
     for n_hidden in (13, 7):
         pmf = tw.JointPMF.from_trees(schema, tw.Trees(np.ones(1), (random_chain(n_hidden, rng),)))
         records = draw_records(pmf, N_RECORDS, observed=OBSERVED)
-        theta, rows, best = theta_of(pmf), tree_rows(pmf), {1: float("inf"), 2: float("inf")}
+        theta, rows, best = theta_of(pmf), theta_tree_rows(pmf), {1: float("inf"), 2: float("inf")}
         for _ in range(2 * N_TIMES):
             for n_threads in best:
                 began = time.perf_counter()

@@ -24,7 +24,8 @@ from twoway.model.comparison import match_components
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
-from twoway.solvers.rank import choose_rank_from, table_spectrum
+from twoway.solvers.rank import choose_rank_from
+from twoway.solvers.spectrum import table_spectrum
 from twoway.tables.counting import n_set_cells
 from twoway.tables.pair_graph import PairGraph, Split
 from twoway.tables.published.tables import PublishedTables

@@ -19,7 +19,7 @@ from twoway.model.counts import pairs_without_table
 from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
-from twoway.solvers.rank import CLEAR as VISIBLE
+from twoway.solvers.spectrum import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables

@@ -42,7 +42,7 @@ from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Smoothing, SolverChoice, Watch, find_solver
 from twoway.solvers.mixture import Mixture
 from twoway.solvers.rank import RankChoice, choose_rank_from
-from twoway.solvers.theta import theta_of, tree_rows
+from twoway.solvers.theta import theta_of, theta_tree_rows
 from twoway.solvers.tree import Tree
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.storage.checkpoint import Checkpoint
@@ -302,7 +302,7 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
         of_trees = mixture.expected(evidence.records, evidence.threads)
         rank, log_likelihood, support = len(mixture.trees), of_trees.log_likelihood, of_trees.totals[None]
     else:
-        expected = evidence.sets.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
+        expected = evidence.sets.expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
         log_likelihood, support = expected.log_likelihood, evidence.sets.support(expected.counts, pmf)
     compared, check = fitted.check()
     report = Report(

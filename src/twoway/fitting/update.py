@@ -27,13 +27,11 @@ from twoway.model.trees import Trees
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets
-from twoway.solvers.em import smoothing_of_rows
 from twoway.solvers.evidence import Evidence
-from twoway.solvers.expected_counts import counts_of_groups
 from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
-from twoway.solvers.theta import Theta, pmf_of, theta_groups, theta_of, tree_rows
+from twoway.solvers.theta import Theta, expected_counts_of_groups, pmf_of_theta, theta_groups, theta_of, theta_tree_rows
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.solvers.watch import Watch
 from twoway.tables.counting import count_singles, n_set_cells
@@ -201,8 +199,8 @@ def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> 
     from twoway.kernels.maximization import maximize
 
     assert report.support is not None
-    rank, groups, rows = pmf.rank, theta_groups(pmf), tree_rows(pmf)
-    amounts, pseudo_shares = smoothing_of_rows(sets, pmf, Smoothing.of_report(report, pmf.schema))
+    rank, groups, rows = pmf.rank, theta_groups(pmf), theta_tree_rows(pmf)
+    amounts, pseudo_shares = sets.smoothing_of_rows(pmf, Smoothing.of_report(report, pmf.schema))
     of_states, cells = np.split(np.arange(len(pseudo_shares)), [-pmf.schema.n_categories])
 
     def shares_of(counts: Floats) -> Floats:
@@ -238,6 +236,6 @@ def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> 
 
     descent = loop.descend(step, start)
     new = sets.expected(theta_of(descent.pmf), rank, rows).counts
-    updated = pmf_of(pmf, maximize(remembered + new, nothing, shares, groups, rank))
-    support = counts_of_groups(old + new[:, :rank], pmf)
+    updated = pmf_of_theta(pmf, maximize(remembered + new, nothing, shares, groups, rank))
+    support = expected_counts_of_groups(old + new[:, :rank], pmf)
     return updated, Start("update", descent.objectives, descent.stop_reason), support

@@ -13,7 +13,7 @@ from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.parallel import map_in_order
 from twoway.solvers.cell_sets import CellSets
-from twoway.solvers.starts import drawn_by_name
+from twoway.solvers.starts import start_numbers
 from twoway.solvers.theta import Theta
 
 # Of more starts than _MANY, this share goes on after some passes; the best few are followed to the very end.
@@ -107,7 +107,7 @@ class Search:
         """Return starts of equal weights, with factors drawn around the overall shares by the names of variables."""
         schema = self.records.schema
         # One component of many starts is a column; no category is out of reach.
-        drawn = drawn_by_name(schema, n_starts * rank, [*seed, rank]) + 0.05
+        drawn = start_numbers(schema, n_starts * rank, [*seed, rank]) + 0.05
         factors = normalized_factors(schema, self.shares[:, None] * drawn)
         return [padded(np.full(rank, 1.0 / rank), part) for part in np.split(factors, n_starts, axis=1)]
 

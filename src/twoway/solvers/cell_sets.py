@@ -19,24 +19,25 @@ from twoway.data.source import RecordSource
 from twoway.model.pmf import JointPMF
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
-from twoway.solvers.expected_counts import ExpectedCounts, counts_of_groups, expected_counts, expected_counts_of_block
-from twoway.solvers.theta import Theta
+from twoway.solvers.theta import (
+    ExpectedCounts,
+    Theta,
+    expected_counts,
+    expected_counts_of_block,
+    expected_counts_of_groups,
+    theta_groups,
+)
 from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
     from twoway.kernels.trees import TreeRows
+    from twoway.solvers.smoothing import Smoothing
 
 PairWeights = Literal["counts", "equal"]
 # Records that each variable's overall shares get on top of the data.
 _EXTRA = 0.1
-
-
-def _tables_negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
-    """Return the weighted mean over tables of Σ x log x."""
-    shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
-    of_table = np.add.reduceat(times_log(shares, shares), tables.starts[:-1])
-    weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
-    return float((of_table * weights).sum() / weights.sum())
+# Smoothing of a variable on a tree, for a size of four categories, and how it grows with their number.
+_USUAL_SIZE, _SIZE_POWER = 4.0, 2.5
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class CellSets:
     def of_tables(cls, tables: Tables, pair_weights: PairWeights, threads: int | None) -> CellSets:
         """Return the cells of tables, weighted by their counts."""
         copies = np.bincount(tables.sets.ravel(), minlength=len(tables.schema)).astype(np.float64)
-        offset = _tables_negative_entropy(tables, pair_weights)
+        offset = cls._negative_entropy(tables, pair_weights)
         return cls(tables.as_records(pair_weights), copies, float(len(tables)), offset, threads)
 
     @property
@@ -96,7 +97,7 @@ class CellSets:
         """Return the same sets with other tables, which count besides: together, so much for each count of the sets."""
         times = share * self.records.total_weight / tables.weights.sum()
         besides = replace(tables, weights=tables.weights * times).as_records()
-        return replace(self, besides=besides, offset=self.offset + share * _tables_negative_entropy(tables, "counts"))
+        return replace(self, besides=besides, offset=self.offset + share * self._negative_entropy(tables, "counts"))
 
     def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
         """Return the sums of the E-step over all sets."""
@@ -135,6 +136,27 @@ class CellSets:
         # A table speaks of the transitions on one path of the tree only.
         return np.concatenate([[self.total_copies], [self.copies.mean()] * (form.n_hidden - 1), self.copies])
 
+    def smoothing_of_rows(self, form: JointPMF, smoothing: Smoothing) -> tuple[Floats, Floats]:
+        """Return how many pseudo-records each row of θ belongs to, and how the rows behind the first share them.
+
+        The states of each hidden variable but the root are drawn to equal shares, as the root's are.
+        """
+        n_hidden, sizes = theta_groups(form)[-1] - self.schema.n_categories, np.array(self.schema.sizes)
+        # On a tree few states rest on many records each; what they share out among many categories must be held back.
+        by_size = np.ones(len(sizes)) if n_hidden == 0 else (sizes / _USUAL_SIZE) ** _SIZE_POWER
+        by_size *= smoothing.times or 1.0
+        of_states = np.full(1 + n_hidden, smoothing.weights)
+        amounts = np.concatenate([of_states, smoothing.factors * np.repeat(by_size, sizes)])
+        return amounts, np.concatenate([np.full(n_hidden, 1.0 / form.rank), self.shares])
+
     def support(self, counts: Theta, form: JointPMF) -> Floats:
-        """Return on how many people each component rests, and each of its factors, as `counts_of_groups`."""
-        return counts_of_groups(counts, form) / np.maximum(self.copies_of_groups(form), 1.0)[:, None]
+        """Return on how many people each component rests, and each of its factors, as `expected_counts_of_groups`."""
+        return expected_counts_of_groups(counts, form) / np.maximum(self.copies_of_groups(form), 1.0)[:, None]
+
+    @staticmethod
+    def _negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
+        """Return the weighted mean over tables of Σ x log x."""
+        shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+        of_table = np.add.reduceat(times_log(shares, shares), tables.starts[:-1])
+        weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
+        return float((of_table * weights).sum() / weights.sum())

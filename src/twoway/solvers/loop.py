@@ -18,7 +18,7 @@ import numpy as np
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress, StopReason
-from twoway.solvers.theta import Theta, pmf_of, theta_groups, theta_of
+from twoway.solvers.theta import Theta, pmf_of_theta, theta_groups, theta_of
 from twoway.solvers.watch import Watch
 from twoway.storage.checkpoint import Checkpoint, SavedLoop
 
@@ -107,7 +107,7 @@ class Loop:
         if state.stop_reason is None:
             self._run(update, state, start)
         assert state.stop_reason is not None
-        return Descent(pmf_of(start, state.best), tuple(state.objectives), state.stop_reason)
+        return Descent(pmf_of_theta(start, state.best), tuple(state.objectives), state.stop_reason)
 
     def follow(self, advance: Callable[[State | None], tuple[State, float]]) -> tuple[State, list[float], StopReason]:
         """Return the last of a chain of states that never raise their objective, their objectives, and why it ended.

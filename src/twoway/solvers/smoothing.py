@@ -19,7 +19,7 @@ from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress, Report
 from twoway.schema import Schema
-from twoway.solvers.heldout import N_FOLDS, HeldOut, cell_scores, held_out_folds, held_out_scores
+from twoway.solvers.heldout import N_FOLDS, HeldOut, held_out_cell_scores, held_out_folds, held_out_scores
 from twoway.solvers.starts import is_one_component
 from twoway.solvers.watch import Watch
 
@@ -143,7 +143,7 @@ def choose_smoothing(
                 raise KeyboardInterrupt
             scored = [(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
             held_out = HeldOut.of_folds(held_out_scores(*each) for each in scored)
-            of_cells = np.concatenate([cell_scores(*each) for each in scored])
+            of_cells = np.concatenate([held_out_cell_scores(*each) for each in scored])
             tried[smoothing] = SmoothingTrial(smoothing, held_out, all(map(is_one_component, fits)), of_cells)
         return tried[smoothing]
 

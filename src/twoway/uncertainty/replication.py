@@ -19,9 +19,9 @@ from twoway.model.posterior import records_for
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
 from twoway.solvers.cell_sets import CellSets
-from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
+from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop
-from twoway.solvers.published import REPLICATE_PASSES, PublishedResampling
+from twoway.solvers.published_resampling import REPLICATE_PASSES, PublishedResampling
 from twoway.solvers.resampling import (
     DesignResampling,
     RecordResampling,
@@ -252,7 +252,7 @@ def replicate_prior(sets: CellSets, form: JointPMF, smoothing: Smoothing, random
     in which both records and prior are drawn again spread as the truth does given the data. With a fixed prior, all
     replicates would shrink dependence alike, and their spread would not show by how much.
     """
-    rank, (amounts, shares) = form.rank, smoothing_of_rows(sets, form, smoothing)
+    rank, (amounts, shares) = form.rank, sets.smoothing_of_rows(form, smoothing)
     drawn = np.empty((len(amounts), rank))
     drawn[0] = random.gamma(smoothing.weights, size=rank) + _LEAST_SHARE if smoothing.weights else 1.0
     drawn[0] *= rank / drawn[0].sum()

@@ -10,8 +10,7 @@ from twoway.datasets import draw_records
 from twoway.model.trees import Trees
 from twoway.solvers import smoothing as smoothing_module
 from twoway.solvers.cell_sets import CellSets
-from twoway.solvers.em import smoothing_of_rows
-from twoway.solvers.heldout import HeldOut, cell_scores
+from twoway.solvers.heldout import HeldOut, held_out_cell_scores
 from twoway.solvers.smoothing import Smoothing, SmoothingTrial
 from twoway.solvers.tree import Tree
 from twoway.uncertainty.replication import replicate_smoothings
@@ -48,7 +47,7 @@ def test_cells_are_scored_given_the_others_of_their_record(parents):
         for name in event:
             others = {other: label for other, label in event.items() if other != name}
             expected.append(np.log(pmf.prob(event) / pmf.prob(others)))
-    np.testing.assert_allclose(cell_scores(pmf, records), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(held_out_cell_scores(pmf, records), expected, rtol=1e-12, atol=1e-12)
 
 
 class Landscape:
@@ -150,8 +149,8 @@ def test_what_was_chosen_is_kept_and_used_again(fitted, tmp_path):
 
 def test_rows_of_a_variable_get_so_many_times_as_much(fitted):
     sets = CellSets.of_records(tw.Records(study(50), schema=fitted.schema), 1)
-    plain, _ = smoothing_of_rows(sets, fitted, Smoothing(2.0, 1.0))
-    more, _ = smoothing_of_rows(sets, fitted, Smoothing(2.0, 1.0, (1, 1, 1, 1, 1, 1, 5, 1)))
+    plain, _ = sets.smoothing_of_rows(fitted, Smoothing(2.0, 1.0))
+    more, _ = sets.smoothing_of_rows(fitted, Smoothing(2.0, 1.0, (1, 1, 1, 1, 1, 1, 5, 1)))
     ratios = more[-fitted.schema.n_categories :] / plain[-fitted.schema.n_categories :]
     assert set(ratios[fitted.schema.cells(6)]) == {5.0}
     assert ratios.sum() == pytest.approx(len(ratios) + 4 * fitted.schema.sizes[6])

@@ -14,7 +14,7 @@ from twoway.solvers import evidence as evidence_module
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
-from twoway.solvers.tree_starts import TreeShape
+from twoway.solvers.tree_shape import TreeShape
 from twoway.solvers.watch import Watch
 from twoway.tables.dependence import corrected_information
 
