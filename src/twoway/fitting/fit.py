@@ -33,7 +33,7 @@ from twoway.fitting.structure import (
     tree_edges,
 )
 from twoway.fitting.update import counts_of_records
-from twoway.model.counts import Counts, counts_left_out, pairs_without_table
+from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
@@ -47,6 +47,7 @@ from twoway.solvers.tree import Tree
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
+from twoway.tables.pair_graph import pairs_without_table
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 

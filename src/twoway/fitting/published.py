@@ -15,7 +15,7 @@ import numpy as np
 from twoway.arrays import Floats, times_log
 from twoway.checks.published_contradiction import published_contradictions
 from twoway.errors import DataError
-from twoway.model.counts import Counts, pairs_without_table
+from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
@@ -24,6 +24,7 @@ from twoway.solvers.loop import Descent
 from twoway.solvers.table_sums import fit_table_sums
 from twoway.solvers.tree_starts import with_more_states
 from twoway.solvers.watch import Watch
+from twoway.tables.pair_graph import pairs_without_table
 from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables

@@ -21,8 +21,8 @@ from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import normalized_factors
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.model.trees import Trees
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
@@ -85,7 +85,7 @@ def update(
     2500.0
     """
     began = time.perf_counter()
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     report = pmf.report
     if report is None or report.support is None:
         raise DataError(
@@ -143,7 +143,11 @@ def _records_to_update(schema: Schema, source: Any, extend: bool, report: Report
         return source
     try:
         is_read = isinstance(source, Records)
-        return Records(source, schema=schema, unseen=unseen) if is_read else records_for(schema, source, unseen, report)
+        return (
+            Records(source, schema=schema, unseen=unseen)
+            if is_read
+            else records_for_model(schema, source, unseen, report)
+        )
     except UnknownNameError as error:
         way = "extend=True makes such labels categories"
         raise UnknownNameError(str(error).replace("unseen='missing' reads such labels as missing", way)) from error

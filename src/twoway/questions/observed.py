@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from twoway.arrays import Floats
 from twoway.checks.chance import SIGNIFICANT, holm, standardized_residuals
 from twoway.data.weights import effective_weights
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, pmf_of
 from twoway.notebook import Shown
 from twoway.questions.answer import aligned_sides, asked_question, contrast_of, share_in_groups
 from twoway.questions.conditions import asked_evidence_codes
@@ -113,7 +113,7 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
     >>> seen.shares, seen.records
     (array([0.5, 0. ]), array([2., 1.]))
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     asked = asked_question(pmf, question)
     if isinstance(asked, Contrast):
         sides = [side for side in (observed(pmf, side) for side in asked.sides) if side is not None]

@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.data.source import Block, RecordSource
-from twoway.model.hidden_tree import HiddenTree, packed_tree, unpacked_tree
+from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 
@@ -23,12 +23,12 @@ Theta = Floats
 
 def theta_of(pmf: JointPMF) -> Theta:
     """Return a PMF's parameters as the kernels take them; those of hidden variables on a tree are above the factors."""
-    return packed_tree(_theta_tree(pmf))[1].copy()
+    return _theta_tree(pmf).packed[1].copy()
 
 
 def pmf_of_theta(form: JointPMF, theta: Theta) -> JointPMF:
     """Return the PMF of parameters, of the same form as another: with its variables, and as many hidden states."""
-    return JointPMF.from_trees(form.schema, Trees(np.ones(1), (unpacked_tree(_theta_tree(form), theta),)))
+    return JointPMF.from_trees(form.schema, Trees(np.ones(1), (_theta_tree(form).with_theta(theta),)))
 
 
 def theta_groups(pmf: JointPMF) -> Ints:
@@ -39,7 +39,7 @@ def theta_groups(pmf: JointPMF) -> Ints:
 
 def theta_tree_rows(pmf: JointPMF) -> TreeRows | None:
     """Return which rows of θ belong to which hidden variable, None where there is one."""
-    return packed_tree(_theta_tree(pmf))[0] if pmf.n_hidden > 1 else None
+    return _theta_tree(pmf).packed[0] if pmf.n_hidden > 1 else None
 
 
 def _theta_tree(pmf: JointPMF) -> HiddenTree:

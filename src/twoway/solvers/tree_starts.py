@@ -11,7 +11,7 @@ from twoway.arrays import Floats
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees, seen_from
+from twoway.model.trees import Trees
 from twoway.schema import Schema, schema_hash
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
@@ -143,7 +143,7 @@ def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: 
     local, below = [], np.eye(len(shape.parents), dtype=bool)
     for number, owner in enumerate(shape.owners):
         own_seeds = (*seeds, schema_hash(schema.names[owner]))
-        side = np.array(seen_from(plain, number)[1])
+        side = np.array(Trees.seen_from(plain, number)[1])
         between = replace(pairs, weights=np.where(side[:, None] != side, pairs.weights, 0.0))
         most = next((rank for rank in range(n_states, 0, -1) if between.can_carry(rank)), 0)
         split = next(SPA().splits(between, most, own_seeds), None) if most else None

@@ -13,9 +13,9 @@ from twoway.arrays import Floats
 from twoway.data.design import Design
 from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
-from twoway.model.intervals import checked_level
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.intervals import checked_interval_level
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
 from twoway.solvers.cell_sets import CellSets
@@ -96,16 +96,18 @@ def bootstrap(
     >>> bool(0 <= answer.low < answer < answer.high <= 1)
     True
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
-    level = checked_level(level)
+    level = checked_interval_level(level)
     if isinstance(source, PublishedTables):
-        _refuse_design(design)
+        _refuse_design_to_replicate(design)
         published = PublishedResampling.of(source, pmf, n_records)
         with Watch.showing(monitor) as watch:
             part = watch.quiet()
-            replicates, warnings = _replicates(lambda number: published.refit(seed, number, part), n, threads, watch)
+            replicates, warnings = _make_replicates(
+                lambda number: published.refit(seed, number, part), n, threads, watch
+            )
         return Bootstrap(pmf, replicates, pmf, level, warnings, True, ObservedTables.of_published(pmf, source))
     mixture = _mixture_to_replicate(pmf, source)
     smoothing = _smoothing_to_replicate(pmf)
@@ -142,13 +144,13 @@ def bootstrap(
         with watch.guard():
             center = fit(original, smoothing)[0]
         least = LEAST_REPLICATES if of_design is None else n
-        replicates, warnings = _replicates(replicate, n, threads, watch, least)
+        replicates, warnings = _make_replicates(replicate, n, threads, watch, least)
     reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
     boot = Bootstrap(pmf, replicates, center, level, warnings, reflected, observed)
     return boot if of_design is None else replace(boot, scales=of_design.scales, degrees=of_design.degrees)
 
 
-def _replicates(
+def _make_replicates(
     replicate: Callable[[int], tuple[JointPMF, StopReason]],
     n: int,
     threads: int,
@@ -192,7 +194,7 @@ def _replicate_sampling(
     pmf: JointPMF, source: Any, n: int, n_records: float | None, design: Design | None
 ) -> tuple[Resampling | DesignResampling, float]:
     if isinstance(source, Tables):
-        _refuse_design(design)
+        _refuse_design_to_replicate(design)
         if difference := pmf.schema.difference(source.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
         if len(source) == 0:
@@ -200,7 +202,7 @@ def _replicate_sampling(
         if n_records is not None and not n_records > 0:
             raise DataError(f"n_records must be a number above 0, not {n_records!r}")
         return TableResampling(source, pmf, n_records), _TOL_TABLES
-    records = records_for(pmf.schema, source, report=pmf.report)
+    records = records_for_model(pmf.schema, source, report=pmf.report)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
     sets_of = resampled_as_fitted(pmf.report, pmf.schema)
@@ -209,7 +211,7 @@ def _replicate_sampling(
     return RecordResampling(records, sets_of), _TOL_RECORDS
 
 
-def _refuse_design(design: Design | None) -> None:
+def _refuse_design_to_replicate(design: Design | None) -> None:
     if design is not None:
         raise DataError("a design says how records were drawn, and these are tables; give the records")
 

@@ -171,7 +171,7 @@ def test_tables_say_how_far_to_lean_to_the_hidden_variable():
 
 def test_held_out_tables_leave_all_variables_connected():
     tables = tables_of(random_joint(0), [(0, 1), (0, 2), (1, 2), (2, 3), (1, 3)])
-    folds = list(reference._folds(tables, np.random.default_rng(0)))
+    folds = list(reference._reference_folds(tables, np.random.default_rng(0)))
     assert sorted(number for held in folds for number in held) == sorted({number for held in folds for number in held})
     for held in folds:
         left = np.ones(len(tables), dtype=bool)
