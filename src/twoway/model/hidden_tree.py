@@ -335,10 +335,10 @@ class HiddenTree:
     @cached_property
     def packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
         """The tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
-        from twoway.kernels.lanes import layout
+        from twoway.kernels.lanes import lane_layout
         from twoway.kernels.trees import TreeRows
 
-        width, prototype = layout(max(self.n_states))
+        width, prototype = lane_layout(max(self.n_states))
         matrices = (self.weights[None], *self.transitions, *self.factors)
         starts = np.cumsum([0, *map(len, matrices)])
         theta = np.zeros((starts[-1], width))

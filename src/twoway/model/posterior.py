@@ -21,13 +21,13 @@ def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats
     A record that is impossible under the model has the weights, as a record without observed cells, so that there is
     something to predict from.
     """
-    from twoway.kernels.expectation import posterior
-    from twoway.kernels.lanes import layout, pad_to_lanes
+    from twoway.kernels.expectation import expect_memberships
+    from twoway.kernels.lanes import lane_layout, pad_to_lanes
 
     n = len(block.pointers) - 1
     memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
-    _, prototype = layout(len(weights))
-    posterior(block.pointers, block.cells, pad_to_lanes(weights, stacked), memberships, log_prob, prototype)
+    _, prototype = lane_layout(len(weights))
+    expect_memberships(block.pointers, block.cells, pad_to_lanes(weights, stacked), memberships, log_prob, prototype)
     return memberships, log_prob
 
 
@@ -108,7 +108,7 @@ def _posterior_logs(trees: Trees, logs: Sequence[Floats]) -> tuple[Floats, Float
 
 def _posterior_states(tree: HiddenTree, block: Block, *, only_log_prob: bool = False) -> tuple[Floats, Floats]:
     """Return the probability of each state given each record, (n_records, n_hidden, width), and log-probabilities."""
-    from twoway.kernels.expectation import posterior
+    from twoway.kernels.expectation import expect_memberships
     from twoway.kernels.trees import expect_tree
 
     rows, theta, prototype = tree.packed
@@ -116,7 +116,7 @@ def _posterior_states(tree: HiddenTree, block: Block, *, only_log_prob: bool = F
     log_prob = np.empty(n)
     if tree.n_hidden == 1:
         memberships = np.empty((n, len(tree.weights)))
-        posterior(block.pointers, block.cells, theta, memberships, log_prob, prototype)
+        expect_memberships(block.pointers, block.cells, theta, memberships, log_prob, prototype)
         memberships[log_prob == -np.inf] = np.nan
         return memberships[:, None, :], log_prob
     # The states of many trees of many variables would take much memory.

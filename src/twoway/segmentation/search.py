@@ -97,9 +97,9 @@ class Search:
     def climb(self, theta: Theta, rank: int, passes: int = _MOST_PASSES, tol: float = _TOL) -> Climb:
         """Return the end of one climb."""
         from twoway.kernels.climbing import climb
-        from twoway.kernels.lanes import layout
+        from twoway.kernels.lanes import lane_layout
 
-        groups, (_, prototype) = self.records.schema.offsets, layout(rank)
+        groups, (_, prototype) = self.records.schema.offsets, lane_layout(rank)
         observed = (self._block.pointers, self._block.cells, self._block.weights)
         return Climb(*climb(*observed, theta, self.shares, groups, rank, passes, tol * self._n_records, prototype))
 

@@ -205,15 +205,15 @@ class TableSums(CellSets):
     @staticmethod
     def _log_probabilities(block: Block, theta: Theta, rank: int, rows: TreeRows | None) -> Floats:
         """Return the logarithm of each record's probability, (n_records,)."""
-        from twoway.kernels.expectation import posterior
-        from twoway.kernels.lanes import layout
+        from twoway.kernels.expectation import expect_memberships
+        from twoway.kernels.lanes import lane_layout
         from twoway.kernels.trees import expect_tree
 
-        _, prototype = layout(rank)
+        _, prototype = lane_layout(rank)
         n, none = len(block.pointers) - 1, np.empty(0)
         log_prob = np.empty(n)
         if rows is None:
-            posterior(block.pointers, block.cells, theta, np.empty((n, rank)), log_prob, prototype)
+            expect_memberships(block.pointers, block.cells, theta, np.empty((n, rank)), log_prob, prototype)
         else:
             states = np.empty((n, 0, theta.shape[1]))
             expect_tree(block.pointers, block.cells, none, rows, theta, none[:, None], states, log_prob, prototype)

@@ -73,12 +73,12 @@ def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: Tre
     """Return the sums of the E-step over a block of records."""
     # Kernels are imported where the block is: one that travelled there would be compiled anew.
     from twoway.kernels.expectation import expect
-    from twoway.kernels.lanes import layout
+    from twoway.kernels.lanes import lane_layout
 
     if not theta.flags.writeable:  # as one that has travelled is: a type of its own
         theta = theta.copy()
     counts = np.zeros(theta.shape)
-    _, prototype = layout(rank)
+    _, prototype = lane_layout(rank)
     if rows is None:
         log_likelihood = expect(block.pointers, block.cells, block.weights, theta, counts, prototype)
         return ExpectedCounts(counts, log_likelihood)

@@ -187,9 +187,9 @@ class _TreeMixtureData:
 
     def strongest_tree(self, pairs: PairCounts) -> tuple[Ints, Ints]:
         """Return the tree of largest mutual information in counts of pairs, as `strongest_tree_shape` does."""
-        from twoway.kernels.visible_trees import pair_information
+        from twoway.kernels.visible_trees import visible_pair_information
 
-        return strongest_tree_shape(pair_information(pairs, self._pseudo_pairs, self.offsets))
+        return strongest_tree_shape(visible_pair_information(pairs, self._pseudo_pairs, self.offsets))
 
     # Trees
 

@@ -7,7 +7,7 @@ import pytest
 
 import twoway as tw
 from twoway.data.records import Records
-from twoway.kernels.visible_trees import VisibleRows, expect_visible_tree, pair_information
+from twoway.kernels.visible_trees import VisibleRows, expect_visible_tree, visible_pair_information
 from twoway.report import StopReason
 from twoway.solvers import Smoothing, Watch
 from twoway.solvers.loop import Loop
@@ -106,7 +106,7 @@ def test_information_and_spanning_tree():
     counts = rng.integers(0, 5, (7, 7)).astype(np.float32)
     counts[0, 2:5] = 0
     counts, pseudo = counts + counts.T, np.full((7, 7), 0.25, dtype=np.float32)
-    information = pair_information(counts, pseudo, offsets)
+    information = visible_pair_information(counts, pseudo, offsets)
     table = (counts + pseudo)[:2, 2:5].astype(float)
     shares = table / table.sum()
     plain = (shares * np.log(shares / np.outer(shares.sum(axis=1), shares.sum(axis=0)))).sum()
