@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from twoway.model.hidden_tree import HiddenTree
 from twoway.model.mixture import Codes, draw_memberships
 from twoway.model.trees import Trees
 
+if TYPE_CHECKING:
+    from twoway.kernels.trees import TreeRows
+
 
 def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats, Floats]:
     """Return Pr(component | record), shape (n, rank), and log Pr(record), shape (n,), of a block.
@@ -21,14 +25,31 @@ def posterior_of(block: Block, weights: Floats, stacked: Floats) -> tuple[Floats
     A record that is impossible under the model has the weights, as a record without observed cells, so that there is
     something to predict from.
     """
-    from twoway.kernels.expectation import expect_memberships
-    from twoway.kernels.lanes import lane_layout, pad_to_lanes
+    from twoway.kernels.lanes import pad_to_lanes
 
-    n = len(block.pointers) - 1
-    memberships, log_prob = np.empty((n, len(weights))), np.empty(n)
-    _, prototype = lane_layout(len(weights))
-    expect_memberships(block.pointers, block.cells, pad_to_lanes(weights, stacked), memberships, log_prob, prototype)
-    return memberships, log_prob
+    states, log_prob = posterior_of_theta(block, pad_to_lanes(weights, stacked), len(weights))
+    return states[:, 0], log_prob
+
+
+def posterior_of_theta(
+    block: Block, theta: Floats, rank: int, rows: TreeRows | None = None, n_hidden: int = 1
+) -> tuple[Floats, Floats]:
+    """Return the probability of each state given each record, (n_records, n_hidden, n_states), and log-probabilities.
+
+    On a tree, which has ``rows``, no hidden variables leave the states out.
+    """
+    from twoway.kernels.expectation import expect_memberships
+    from twoway.kernels.lanes import lane_layout
+    from twoway.kernels.trees import expect_tree
+
+    _, prototype = lane_layout(rank)
+    n, none = len(block.pointers) - 1, np.empty(0)
+    log_prob, states = np.empty(n), np.empty((n, n_hidden, rank if rows is None else theta.shape[1]))
+    if rows is None:
+        expect_memberships(block.pointers, block.cells, theta, states[:, 0], log_prob, prototype)
+    else:
+        expect_tree(block.pointers, block.cells, none, rows, theta, none[:, None], states, log_prob, prototype)
+    return states, log_prob
 
 
 @dataclass(frozen=True)
@@ -108,19 +129,10 @@ def _posterior_logs(trees: Trees, logs: Sequence[Floats]) -> tuple[Floats, Float
 
 def _posterior_states(tree: HiddenTree, block: Block, *, only_log_prob: bool = False) -> tuple[Floats, Floats]:
     """Return the probability of each state given each record, (n_records, n_hidden, width), and log-probabilities."""
-    from twoway.kernels.expectation import expect_memberships
-    from twoway.kernels.trees import expect_tree
-
-    rows, theta, prototype = tree.packed
-    n = len(block.pointers) - 1
-    log_prob = np.empty(n)
+    rows, theta, _ = tree.packed
     if tree.n_hidden == 1:
-        memberships = np.empty((n, len(tree.weights)))
-        expect_memberships(block.pointers, block.cells, theta, memberships, log_prob, prototype)
-        memberships[log_prob == -np.inf] = np.nan
-        return memberships[:, None, :], log_prob
+        states, log_prob = posterior_of_theta(block, theta, len(tree.weights))
+        states[log_prob == -np.inf] = np.nan
+        return states, log_prob
     # The states of many trees of many variables would take much memory.
-    states = np.empty((n, 0 if only_log_prob else tree.n_hidden, theta.shape[1]))
-    none = np.empty(0)
-    expect_tree(block.pointers, block.cells, none, rows, theta, none[:, None], states, log_prob, prototype)
-    return states, log_prob
+    return posterior_of_theta(block, theta, max(tree.n_states), rows, 0 if only_log_prob else tree.n_hidden)

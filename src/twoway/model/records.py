@@ -21,7 +21,7 @@ def records_for_model(schema: Schema, source: Any, unseen: Unseen = "error", rep
     weights are in the columns in which they were in its fit.
     """
     columns = {} if report is None else report.columns
-    numbers = {what: columns[what] for what in ("counts", "weights") if what in columns}
+    numbers: dict[str, Any] = {what: columns[what] for what in ("counts", "weights") if what in columns}
     if isinstance(source, Records) and (difference := schema.difference(source.schema)):
         raise DataError(f"the records have another schema than the model: {difference}")
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
@@ -33,17 +33,10 @@ def records_for_model(schema: Schema, source: Any, unseen: Unseen = "error", rep
             raise DataError("a list of records must hold mappings from name to label; or give a frame")
         names = dict.fromkeys([name for record in source for name in record] or schema.names)
         source = {name: np.array([*(r.get(name) for r in source), None], dtype=object)[:-1] for name in names}
-    return (
-        source
-        if isinstance(source, Records)
-        else _model_records_with_numbers(source, numbers, schema=schema, unseen=unseen)
-    )
-
-
-def _model_records_with_numbers(source: Any, numbers: Mapping[str, Any], **options: Any) -> Records:
-    """Return records with counts and weights in columns that a model knows, or raise where they are not there."""
+    if isinstance(source, Records):
+        return source
     try:
-        return Records(source, **options, **numbers)
+        return Records(source, schema=schema, unseen=unseen, **numbers)
     except UnknownNameError as error:
         lacking = {what: column for what, column in numbers.items() if f" for the {what}" in str(error)}
         if not lacking:

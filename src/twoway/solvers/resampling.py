@@ -33,15 +33,10 @@ WeightsOf: TypeAlias = Callable[[int, int], Floats]
 """From a seed and the number of a sample to its weights, (n_records,), in units of an effective record."""
 
 
-def resampled_records_alone(evidence: Evidence) -> CellSets:
-    """Return the records without their tables."""
-    return evidence.sets
-
-
-def resampled_as_fitted(report: Report | None, schema: Schema) -> SetsOf:
+def sample_as_fitted(report: Report | None, schema: Schema) -> SetsOf:
     """Return what a model of this report was fitted to; the tables of given neighbours count as they did then."""
     if report is None or not report.counts_tables:
-        return resampled_records_alone
+        return lambda evidence: evidence.sets
     edges = [(schema.index(one), schema.index(other)) for one, other in report.edges]
     return lambda evidence: evidence.tree_sets(edges or None)
 
@@ -54,7 +49,7 @@ def resampled_sets(records: Records, sets_of: SetsOf) -> CellSets:
 class RecordResampling:
     """Draws people with replacement from the records, each with their weight: records get counts, none is copied."""
 
-    def __init__(self, records: Records, sets_of: SetsOf = resampled_records_alone) -> None:
+    def __init__(self, records: Records, sets_of: SetsOf = lambda evidence: evidence.sets) -> None:
         self._records = records = records.for_fit()
         self._sets_of = sets_of
         weights = np.ones(records.n_records) if records.weights is None else records.weights

@@ -21,6 +21,7 @@ from twoway.arrays import Floats, times_log
 from twoway.data.records import Records
 from twoway.data.source import Block
 from twoway.model.pmf import JointPMF
+from twoway.model.posterior import posterior_of_theta
 from twoway.model.raking import raked_to
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets
@@ -97,7 +98,7 @@ class TableSums(CellSets):
         block = self.records.as_block()
         weights, value = block.weights, None
         if self.slices or self.open_cells or self.means:
-            log_prob = self._log_probabilities(block, extended, rank, rows)
+            log_prob = posterior_of_theta(block, extended, rank, rows, 1 if rows is None else 0)[1]
             weights, value = self._filled(np.exp(log_prob), log_prob, weights)
         counted = self._heavier_than_0(block, weights)
         expected = expected_counts_of_block(counted, theta=extended, rank=rank, rows=rows)
@@ -201,23 +202,6 @@ class TableSums(CellSets):
         pointers = np.concatenate([[0], np.cumsum(lengths)])
         places = np.repeat(block.pointers[kept] - pointers[:-1], lengths) + np.arange(pointers[-1])
         return block._replace(pointers=pointers, cells=block.cells[places], weights=weights[kept])
-
-    @staticmethod
-    def _log_probabilities(block: Block, theta: Theta, rank: int, rows: TreeRows | None) -> Floats:
-        """Return the logarithm of each record's probability, (n_records,)."""
-        from twoway.kernels.expectation import expect_memberships
-        from twoway.kernels.lanes import lane_layout
-        from twoway.kernels.trees import expect_tree
-
-        _, prototype = lane_layout(rank)
-        n, none = len(block.pointers) - 1, np.empty(0)
-        log_prob = np.empty(n)
-        if rows is None:
-            expect_memberships(block.pointers, block.cells, theta, np.empty((n, rank)), log_prob, prototype)
-        else:
-            states = np.empty((n, 0, theta.shape[1]))
-            expect_tree(block.pointers, block.cells, none, rows, theta, none[:, None], states, log_prob, prototype)
-        return log_prob
 
 
 def fit_table_sums(

@@ -22,13 +22,7 @@ from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop
 from twoway.solvers.published_resampling import REPLICATE_PASSES, PublishedResampling
-from twoway.solvers.resampling import (
-    DesignResampling,
-    RecordResampling,
-    Resampling,
-    TableResampling,
-    resampled_as_fitted,
-)
+from twoway.solvers.resampling import DesignResampling, RecordResampling, Resampling, TableResampling, sample_as_fitted
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
 from twoway.solvers.theta import theta_groups
@@ -205,7 +199,7 @@ def _replicate_sampling(
     records = records_for_model(pmf.schema, source, report=pmf.report)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
-    sets_of = resampled_as_fitted(pmf.report, pmf.schema)
+    sets_of = sample_as_fitted(pmf.report, pmf.schema)
     if design is not None:
         return DesignResampling.of(design, records, n, sets_of), _TOL_RECORDS
     return RecordResampling(records, sets_of), _TOL_RECORDS
