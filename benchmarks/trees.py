@@ -33,11 +33,11 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.kernels.trees import expect_tree
 from twoway.model.comparison import mean_relative_error
-from twoway.model.hidden_tree import HiddenTree, packed_tree
+from twoway.model.hidden_tree import HiddenTree
 from twoway.paper.synthetic import Synthetic
 from twoway.paper.tables import EXPERIMENTS
 from twoway.report import described_form
-from twoway.solvers.evidence import expected_counts, theta_of, tree_rows
+from twoway.solvers.theta import expected_counts, theta_of, theta_tree_rows
 
 N_STRONGEST = 15
 AGES = [-1, 29, 39, 49, 59, 69, 200]
@@ -317,7 +317,7 @@ def speed() -> None:
     rng = np.random.default_rng(0)
     for n_hidden in (13, 7):
         tree = random_chain(n_hidden, rng)
-        rows, theta, prototype = packed_tree(tree)
+        rows, theta, prototype = tree.packed
         observed = rng.random((N_RECORDS, N_VARIABLES)) < OBSERVED
         codes = rng.integers(N_CATEGORIES, size=observed.shape) + N_CATEGORIES * np.arange(N_VARIABLES)
         cells, pointers = codes[observed].astype(np.uint16), np.cumsum([0, *observed.sum(axis=1)])
@@ -349,7 +349,7 @@ def threads() -> None:
     for n_hidden in (13, 7):
         pmf = tw.JointPMF.from_trees(schema, tw.Trees(np.ones(1), (random_chain(n_hidden, rng),)))
         records = draw_records(pmf, N_RECORDS, observed=OBSERVED)
-        theta, rows, best = theta_of(pmf), tree_rows(pmf), {1: float("inf"), 2: float("inf")}
+        theta, rows, best = theta_of(pmf), theta_tree_rows(pmf), {1: float("inf"), 2: float("inf")}
         for _ in range(2 * N_TIMES):
             for n_threads in best:
                 began = time.perf_counter()

@@ -15,8 +15,8 @@ from board.data import folder
 from board.environments import Environments
 from board.store import Result
 from twoway.solvers.loop import Loop
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.tree_mixture import fit_random_mixture
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.tree_mixture import fit_random_tree_mixture
 
 N_TREES = (2, 4, 8, 16, 32, 64, 128)
 SMOOTHING = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -95,7 +95,7 @@ def best_trees(train: np.ndarray, valid: np.ndarray, counts: Sequence[int], seed
     def reached(count: int, smoothing: float) -> float:
         if (count, smoothing) not in found:
             loop = Loop("trees", 300, 1e-3)
-            pmf = fit_random_mixture(records, count, Smoothing(smoothing, smoothing), (seed, 0), loop).pmf
+            pmf = fit_random_tree_mixture(records, count, Smoothing(smoothing, smoothing), (seed, 0), loop).pmf
             found[count, smoothing] = float(pmf.log_prob(held).mean()), pmf
         return found[count, smoothing][0]
 

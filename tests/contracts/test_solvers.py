@@ -22,7 +22,8 @@ from twoway.model.trees import Trees
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers import CTD, EM, MLEAD, SOLVERS, SPA, CoupledNMF, Evidence, Problem
-from twoway.solvers.evidence import CellSets, pmf_of, theta_groups, theta_of, tree_rows
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.theta import pmf_of_theta, theta_groups, theta_of, theta_tree_rows
 from twoway.tables.tables import Tables
 
 # Mirror descent is slow to settle; what is promised here holds at any point of its way.
@@ -296,9 +297,9 @@ def test_the_root_does_not_matter_to_em(frame):
         start = JointPMF.from_trees(records.schema, Trees(np.ones(1), (tree.rooted_at(root),)))
         theta = theta_of(start)
         for _ in range(5):
-            counts = sets.expected(theta, start.rank, tree_rows(start)).counts
+            counts = sets.expected(theta, start.rank, theta_tree_rows(start)).counts
             theta = maximize(counts, np.zeros(len(theta)), sets.shares, theta_groups(start), start.rank)
-        ends.append(pmf_of(start, theta).trees.joint())
+        ends.append(pmf_of_theta(start, theta).trees.joint())
     assert np.abs(ends[0] - start.trees.joint()).max() > 1e-4
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-12)
 

@@ -6,20 +6,20 @@ import numpy as np
 
 from twoway.explorer.page import page_columns, page_numbers
 from twoway.model.hidden_tree import HiddenTree
-from twoway.model.intervals import angle_of, share_of
+from twoway.model.intervals import interval_angle, interval_share
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 
 
 def unpack(packed, boot):
     """Return a bootstrap with the replicates of a page; ``boot`` is what was packed."""
-    model = angle_of(page_numbers(boot.pmf))
+    model = interval_angle(page_numbers(boot.pmf))
     codes = np.frombuffer(packed.codes, np.uint8)
     if packed.bits == 4:
         codes = np.column_stack([codes & 15, codes >> 4]).ravel()
     most = 2 ** (packed.bits - 1) - 1
     moved = codes[: (1 + packed.count) * model.size].reshape(-1, model.size).astype(np.float64) - most
-    numbers = share_of(model + packed.steps.astype(np.float64)[page_columns(boot.pmf)] * moved)
+    numbers = interval_share(model + packed.steps.astype(np.float64)[page_columns(boot.pmf)] * moved)
     center, *replicates = (JointPMF.from_trees(boot.pmf.schema, like(boot.pmf.trees, one)) for one in numbers)
     return replace(boot, center=center, replicates=tuple(replicates))
 

@@ -16,8 +16,8 @@ from twoway.checks.sampled_table import SampledRecords
 from twoway.checks.significance import LEAST_EXPECTED, SIGNIFICANT, holm_corrected, standardized_residuals
 from twoway.data.design import Design
 from twoway.errors import DataError
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.notebook import Shown
 from twoway.report import FitCheck
 from twoway.schema import Label
@@ -153,7 +153,7 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
     >>> len(fit_quality(fit(records, rank=1), records).misfits) > 5, fit_quality(fit(records, rank=2), records).misfits
     (True, ())
     """
-    pmf, note, sampled = model_of(pmf), "", None
+    pmf, note, sampled = pmf_of(pmf), "", None
     if isinstance(source, Tables):
         if design is not None:
             raise DataError("a design says how records were drawn, and these are tables; give the records")
@@ -161,7 +161,7 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
         if difference := pmf.schema.difference(tables.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
     else:
-        records = records_for(pmf.schema, source, report=pmf.report)
+        records = records_for_model(pmf.schema, source, report=pmf.report)
         tables, totals = Tables.count(records), records.weight_totals
         if not totals.is_constant:
             n_people = records.as_block().n_people.sum()

@@ -9,7 +9,7 @@ from typer import Option
 import twoway as tw
 from twoway.cli.options import Force, Json, Model
 from twoway.cli.output import check_output, print_note, print_output
-from twoway.model.pmf import model_of
+from twoway.model.pmf import pmf_of
 
 
 def explore(
@@ -41,7 +41,7 @@ def explore(
     loaded = load_segments(model) or tw.load(model)
     tw.explore(loaded, page, title=model.stem if title is None else title, counts=not no_counts)
     size, has_intervals = page.stat().st_size, isinstance(loaded, tw.Bootstrap)
-    has_counts = not no_counts and model_of(loaded).counts is not None
+    has_counts = not no_counts and pmf_of(loaded).counts is not None
     text = f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser"
     print_output({"page": str(page), "bytes": size, "intervals": has_intervals, "counts": has_counts}, text, json=json)
     if has_counts:

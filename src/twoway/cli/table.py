@@ -62,7 +62,7 @@ def table(
 
     twoway table survey.twoway --columns "age > gender" --data survey.csv --strata region --units town -o tables.xlsx
     """
-    from twoway.model.pmf import model_of
+    from twoway.model.pmf import pmf_of
     from twoway.tabulation.banner import WITHIN
     from twoway.tabulation.result import tabulation_ending
 
@@ -74,7 +74,7 @@ def table(
     asked = None if rows is None else _table_command_names("--rows", rows, known)
     observed: dict[str, Any] = {}
     if data is not None:
-        report = model_of(loaded).report
+        report = pmf_of(loaded).report
         reading = reading.like({} if report is None else report.columns, data)
         observed = {"records": reading.read_by(loaded.schema, data)[1], "design": reading.design([data])}
     elif reading.design_columns:

@@ -11,7 +11,7 @@ import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Model, Threads
 from twoway.cli.output import check_output, has_progress_output, print_note, print_output
 from twoway.cli.reading import Reading
-from twoway.model.pmf import model_of
+from twoway.model.pmf import pmf_of
 from twoway.text import counted
 
 
@@ -36,7 +36,7 @@ def update(
     """
     check_output(out, force, data, is_model=True)
     loaded = tw.load(model)
-    pmf = model_of(loaded)
+    pmf = pmf_of(loaded)
     reading = reading.like({} if pmf.report is None else pmf.report.columns, data)
     records = reading.open_by(pmf.schema, data)
     updated = tw.update(pmf, records, extend=reading.extend, threads=threads, monitor=has_progress_output() or None)

@@ -284,10 +284,10 @@ class Records:
 
     def take(self, rows: Ints) -> Records:
         """Return some records, in the order given."""
-        from twoway.kernels.compression import gather
+        from twoway.kernels.compression import gather_compressed
 
         pointers = np.empty(len(rows) + 1, dtype=np.int64)
-        cells = gather(self.pointers, self.cells, rows, pointers)
+        cells = gather_compressed(self.pointers, self.cells, rows, pointers)
         numbers = (None if array is None else array[rows] for array in (self.weights, self.people, self.heads))
         return Records.from_cells(self.schema, pointers, cells, *numbers)
 
@@ -379,15 +379,15 @@ class Records:
         The order depends on names and labels alone, so that a fit depends on the order neither of rows nor of
         columns. Records of one length stand together, which spares the processor a wrong guess at the end of each.
         """
-        from twoway.kernels.compression import canonical_keys, same_as_previous
+        from twoway.kernels.compression import compressed_as_previous, compressed_keys
 
         if self.n_records == 0:
             return self
-        keys = canonical_keys(self.pointers, self.cells, self.schema.cell_hashes)
+        keys = compressed_keys(self.pointers, self.cells, self.schema.cell_hashes)
         # Equal records by their weights, whose sum would depend on the order of rows.
         order = np.argsort(keys, kind="stable") if self.people is None else np.lexsort((self._weights, keys))
         del keys
-        first = ~same_as_previous(self.pointers, self.cells, order)
+        first = ~compressed_as_previous(self.pointers, self.cells, order)
         # Weights are merged always: of two equal records, the order would decide which comes first.
         if self.weights is None and np.count_nonzero(first) >= WORTH_MERGING * self.n_records:
             return self.take(order)

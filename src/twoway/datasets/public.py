@@ -55,7 +55,7 @@ def titanic() -> pd.DataFrame:
     >>> titanic()["survived"].value_counts().to_dict()
     {'no': 1490, 'yes': 711}
     """
-    return _expand_counts(_TITANIC, _TITANIC_COUNTS)
+    return _expand_dataset(_TITANIC, _TITANIC_COUNTS)
 
 
 def berkeley_admissions() -> pd.DataFrame:
@@ -70,10 +70,10 @@ def berkeley_admissions() -> pd.DataFrame:
     >>> (frame["admitted"] == "yes").groupby(frame["sex"]).mean().round(2).to_dict()
     {'female': 0.3, 'male': 0.45}
     """
-    return _expand_counts(_BERKELEY, _BERKELEY_COUNTS)
+    return _expand_dataset(_BERKELEY, _BERKELEY_COUNTS)
 
 
-def _expand_counts(variables: Mapping[str, tuple[str, ...]], counts: tuple[int, ...]) -> pd.DataFrame:
+def _expand_dataset(variables: Mapping[str, tuple[str, ...]], counts: tuple[int, ...]) -> pd.DataFrame:
     import pandas as pd
 
     cells = pd.MultiIndex.from_product(list(variables.values()), names=list(variables)).to_frame(index=False)
@@ -173,7 +173,7 @@ def votes() -> pd.DataFrame:
 def _load_uci(name: str) -> pd.DataFrame:
     """Return a data set as text, missing cells as None."""
     source = UCI_SOURCES[name]
-    path = in_data_folder("uci", source.file)
+    path = in_dataset_folder("uci", source.file)
     frame = _read_uci(source, str(path)) if path is not None and path.is_file() else _fetch_openml(source)
     if frame.shape != (source.n_records, len(source.columns)):
         raise FileFormatError(
@@ -204,7 +204,7 @@ def _fetch_openml(source: _UciSource) -> pd.DataFrame:
     except (OSError, ValueError) as error:  # no network, or the data set no longer exists
         raise MissingFileError(
             f"the data set {source.name!r} is not in the data folder and could not be downloaded from OpenML "
-            f"({error}); get {source.file!r} from {source.page} and put it in {where_to_put('uci', source.file)}"
+            f"({error}); get {source.file!r} from {source.page} and put it in {where_dataset_goes('uci', source.file)}"
         ) from None
     target = bunch.target_names[0]
     columns = [column for column in bunch.frame.columns if column != target]
@@ -253,7 +253,7 @@ def movielens(path: str | os.PathLike[str] = "ml-latest-small") -> pd.DataFrame:
 def _find_movielens(path: Path) -> Path:
     """Return the file of ratings or the zip meant, or raise an error that explains where to get it."""
     places = [path]
-    if len(path.parts) == 1 and (named := in_data_folder("movielens", path.name)) is not None:
+    if len(path.parts) == 1 and (named := in_dataset_folder("movielens", path.name)) is not None:
         places += [named, named.with_name(f"{path.name}.zip")]
     for file in (file for place in places for file in (place, *(place / name for name in _RATINGS))):
         if file.is_file():
@@ -265,7 +265,7 @@ def _find_movielens(path: Path) -> Path:
     name = f"{path.name.removesuffix('.zip')}.zip"
     raise MissingFileError(
         f"no MovieLens ratings at {str(path)!r}; get {name!r} from {_GROUPLENS} and pass the path to it, or put it in "
-        f"{where_to_put('movielens', name)}"
+        f"{where_dataset_goes('movielens', name)}"
     )
 
 
@@ -285,15 +285,15 @@ def _open_movielens(source: Path, stack: ExitStack) -> tuple[str, str | IO[bytes
 # The folder of data files
 
 
-def in_data_folder(*parts: str) -> Path | None:
+def in_dataset_folder(*parts: str) -> Path | None:
     """Return a path in the folder TWOWAY_DATA, whether it exists or not; None if the variable is not set."""
     folder = os.environ.get("TWOWAY_DATA")
     return Path(folder, *parts) if folder else None
 
 
-def where_to_put(*parts: str) -> str:
+def where_dataset_goes(*parts: str) -> str:
     """Return in words where a file is expected."""
-    path = in_data_folder(*parts)
+    path = in_dataset_folder(*parts)
     if path is None:
         return f"a folder as {'/'.join(parts)!r}, and name the folder in the environment variable TWOWAY_DATA (not set)"
     return f"the folder TWOWAY_DATA as {str(path)!r}"

@@ -24,7 +24,7 @@ from twoway.model.comparison import match_components
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
-from twoway.solvers.rank import choose_rank_from, table_spectrum
+from twoway.solvers.rank import choose_rank_from, rank_spectrum
 from twoway.tables.counting import count_cells
 from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.tables.published.tables import PublishedTables
@@ -229,7 +229,7 @@ def _diagnose_sampling(
     """Return the findings with what is above sampling error: components, misfits and contradictions."""
     pmf = fits.pmf
     if split is not None:
-        shown = table_spectrum(findings.tables, pmf, [split], n_records, seed)
+        shown = rank_spectrum(findings.tables, pmf, [split], n_records, seed)
         strength, excess = shown.strength(pmf.rank), shown.strength(pmf.rank + 1)
         findings = replace(findings, visible=shown.n_visible, strength=strength, excess=excess)
     tables = fits.tables.sample(_MAX_COMPARED, len(fits.tables.flat), np.random.default_rng(seed))

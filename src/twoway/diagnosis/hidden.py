@@ -18,7 +18,7 @@ from twoway.diagnosis.verdict import Diagnosis
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees, seen_from
+from twoway.model.trees import Trees
 from twoway.report import Progress
 from twoway.schema import Schema, Variable
 from twoway.solvers import Watch
@@ -37,7 +37,7 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
     hidden, models, names = [], [], np.array(pmf.schema.names, dtype=object)
     for number in range(tree.n_hidden):
         watch.show(Progress("checking hidden variables", number, tree.n_hidden))
-        alone, side_of = seen_from(tree, number)
+        alone, side_of = Trees.seen_from(tree, number)
         local, sides = _hidden_model(pmf, alone), np.array(side_of)
         own = names[np.array(tree.homes) == number].tolist()
         between = PairGraph(graph.available & (sides[:, None] != sides), pmf.schema.sizes)

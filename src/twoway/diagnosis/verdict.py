@@ -15,12 +15,11 @@ from twoway.checks.fit_quality import PairFit
 from twoway.checks.probability_range import MAX_CELLS, ProbabilityRange, probability_range
 from twoway.diagnosis.conditions import SMALL, Check, HiddenVerdict, Status
 from twoway.errors import ImpossibleEvidenceError
-from twoway.model.counts import pairs_without_table
 from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.solvers.rank import CLEAR as VISIBLE
-from twoway.tables.pair_graph import PairGraph
+from twoway.tables.pair_graph import PairGraph, pairs_without_table
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, shortlist

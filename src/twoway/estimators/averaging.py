@@ -30,20 +30,22 @@ from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
 from twoway.report import StopReason
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets
-from twoway.solvers.heldout import HeldOut, try_in_order, without_zeros
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.starts import naive_bayes, random_start
+from twoway.solvers.heldout import HeldOut, held_out_without_zeros, try_in_order
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.starts import naive_bayes_start, random_start
 from twoway.solvers.tree_mixture import (
     START_SMOOTHING,
     TREE_TOL,
-    fit_random_mixture,
+    chow_liu_edges,
+    fit_random_tree_mixture,
     fit_tree_mixture,
-    strongest_edges,
 )
-from twoway.solvers.tree_starts import TreeShape, random_tree_start
+from twoway.solvers.tree_shape import TreeShape
+from twoway.solvers.tree_starts import random_tree_start
+from twoway.solvers.watch import Watch
 
 Losses: TypeAlias = tuple[Floats, Floats]
 """The loss of each prediction, and how much each counts; both (n_predictions,)."""
@@ -185,15 +187,15 @@ def _fit_averaged(records: Records, recipe: Recipe, seeds: tuple[int, int], loop
     if recipe.form == "tree":
         # Trees of other shapes are as likely: each fit has that of records with random weights (Bayesian bootstrap).
         weights = np.random.default_rng(seeds).gamma(record_weights(records))
-        shape = TreeShape.of_edges(schema.names, strongest_edges(records, weights))
+        shape = TreeShape.of_edges(schema.names, chow_liu_edges(records, weights))
         start = random_tree_start(schema, shape, recipe.rank, sets.shares, seeds)
         smoothing = Smoothing(recipe.smoothing, recipe.smoothing / _MORE_SMOOTHING)
         return fit_cells_by_em(sets, start, smoothing, loop)
     if recipe.form == "naive_bayes":
-        return Descent(naive_bayes(records, recipe.smoothing), (), StopReason.CONVERGED)
+        return Descent(naive_bayes_start(records, recipe.smoothing), (), StopReason.CONVERGED)
     if recipe.form == "trees":
-        return fit_random_mixture(records, recipe.rank, smoothing, seeds, loop)
-    start = naive_bayes(records, START_SMOOTHING.factors)
+        return fit_random_tree_mixture(records, recipe.rank, smoothing, seeds, loop)
+    start = naive_bayes_start(records, START_SMOOTHING.factors)
     return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
 
 
@@ -306,12 +308,12 @@ class _AveragingChoice:
     def folds(self) -> list[tuple[Records, Records]]:
         """As many folds as it takes to score enough predictions; none where there is too little."""
         if self.given is not None:
-            return [(self.records, without_zeros(self.given))]
+            return [(self.records, held_out_without_zeros(self.given))]
         plain = random_start(self.records.schema, 1, CellSets.of_records(self.records, 1).shares, (0,))
         chosen, n_predictions, n_cells = [], 0, 0
         for train, held in self.records.folds(_N_FOLDS, seed=self.seed):
             if n_predictions < _ENOUGH_PREDICTIONS or n_cells < _ENOUGH_CELLS:
-                train, held = without_zeros(train), without_zeros(held)
+                train, held = held_out_without_zeros(train), held_out_without_zeros(held)
                 if n_scored := len(self.loss(plain, held)[0]):
                     chosen.append((train, held))
                     n_predictions, n_cells = n_predictions + n_scored, n_cells + train.n_observed

@@ -20,8 +20,8 @@ from twoway import __version__
 from twoway.arrays import Floats
 from twoway.model.counts import Counts, packed_counts
 from twoway.model.information import pairwise_information
-from twoway.model.intervals import angle_of
-from twoway.model.pmf import JointPMF, check_model, model_of
+from twoway.model.intervals import interval_angle
+from twoway.model.pmf import JointPMF, check_pmf, pmf_of
 from twoway.schema import Variable
 from twoway.segmentation.segments import Segments
 from twoway.storage.container import check_path, whole_or_not_at_all
@@ -92,7 +92,7 @@ def explore(
     '<!doctype html>'
     """
     if not isinstance(pmf, Bootstrap | Segments):
-        check_model(pmf)
+        check_pmf(pmf)
     if path is not None:
         check_path(path)
     name = "twoway" if path is None else Path(path).stem
@@ -106,7 +106,7 @@ def explore(
 
 def describe_page(model: JointPMF | Bootstrap | Segments, title: str, *, counts: bool = True) -> dict[str, Any]:
     """Return everything that the page shows, as JSON; the exact parameters in base64."""
-    pmf = model_of(model)
+    pmf = pmf_of(model)
     information = pairwise_information(pmf.trees)
     is_silent = None if pmf.counts is None else pmf.counts.are_silent
     return {
@@ -263,11 +263,11 @@ def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
 
     At least 20 replicates are kept, whatever their size: fewer cannot give the ends of a 90 % interval.
     """
-    model = angle_of(page_numbers(boot.pmf))
+    model = interval_angle(page_numbers(boot.pmf))
     models = [boot.center, *boot.replicates]
     bits = 8 if len(models) * model.size <= BUDGET else 4
     kept = models[: max(1 + LEAST_REPLICATES, 8 * BUDGET // bits // model.size)]
-    distances = np.array([angle_of(page_numbers(pmf)) for pmf in kept]) - model
+    distances = np.array([interval_angle(page_numbers(pmf)) for pmf in kept]) - model
     most = 2 ** (bits - 1) - 1
     columns = page_columns(boot.pmf)
     farthest = np.zeros(columns[-1] + 1)

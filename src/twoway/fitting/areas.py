@@ -14,11 +14,12 @@ from twoway.errors import DataError
 from twoway.fitting.fit import fit
 from twoway.fitting.published import published_report
 from twoway.model.pmf import JointPMF
-from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
-from twoway.solvers.evidence import theta_groups, theta_of, tree_rows
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.table_sums import TableSums
+from twoway.solvers.theta import theta_groups, theta_of, theta_tree_rows
+from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -118,7 +119,7 @@ def _drawn_toward(whole: JointPMF, sums: TableSums, strength: float, loop: Loop)
         prior[1 + start : 1 + end, : len(shares)] *= shares * len(shares)
     prior[0] *= whole.rank
     # What smoothing makes of a variable's size, or of the tables that it is in, must not change the strength.
-    amounts, _ = smoothing_of_rows(sums, whole, Smoothing(1.0, 1.0))
+    amounts, _ = sums.smoothing_of_rows(whole, Smoothing(1.0, 1.0))
     amounts *= np.repeat(sums.copies_of_groups(whole), np.diff([-1, *groups]))
     prior = prior / amounts[:, None]
     amount = strength / whole.rank
@@ -136,7 +137,7 @@ def _chosen_strength(by_area: Mapping[str, PublishedTables], whole: JointPMF, se
         score = 0.0
         for train, held in parts:
             pmf = _drawn_toward(whole, TableSums.of(train, threads), strength, loop).pmf
-            expected = TableSums.of(held, threads).expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
+            expected = TableSums.of(held, threads).expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
             # Per person, so that one large area does not decide for all small ones.
             score += expected.log_likelihood / sum(table.weight for table in held.tables)
         scores.append(score)

@@ -33,20 +33,21 @@ from twoway.fitting.structure import (
     tree_edges,
 )
 from twoway.fitting.update import counts_of_records
-from twoway.model.counts import Counts, counts_left_out, pairs_without_table
+from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import FitCheck, Monitor, Report, StopReason, TableMisfit
 from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Smoothing, SolverChoice, Watch, find_solver
-from twoway.solvers.evidence import theta_of, tree_rows
 from twoway.solvers.mixture import Mixture
 from twoway.solvers.rank import RankChoice, choose_rank_from
+from twoway.solvers.theta import theta_of, theta_tree_rows
 from twoway.solvers.tree import Tree
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source
+from twoway.tables.pair_graph import pairs_without_table
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
@@ -302,7 +303,7 @@ def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
         of_trees = mixture.expected(evidence.records, evidence.threads)
         rank, log_likelihood, support = len(mixture.trees), of_trees.log_likelihood, of_trees.totals[None]
     else:
-        expected = evidence.sets.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
+        expected = evidence.sets.expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
         log_likelihood, support = expected.log_likelihood, evidence.sets.support(expected.counts, pmf)
     compared, check = fitted.check()
     report = Report(

@@ -15,14 +15,17 @@ import numpy as np
 from twoway.arrays import Floats, times_log
 from twoway.checks.contradiction import published_contradictions
 from twoway.errors import DataError
-from twoway.model.counts import Counts, pairs_without_table
+from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
-from twoway.solvers.loop import Descent, Watch
-from twoway.solvers.published import fit_sums_near, modelled_table
+from twoway.solvers.loop import Descent
+from twoway.solvers.table_sums import fit_table_sums
 from twoway.solvers.tree_starts import with_more_states
+from twoway.solvers.watch import Watch
+from twoway.tables.pair_graph import pairs_without_table
+from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import crossed, shortlist
@@ -57,7 +60,7 @@ def fit_published_tables(
         start = with_more_states(start, least, published.names_beyond_pairs)
     start = _only_possible(start, published)
     margins = published.exact_margins
-    descent = fit_sums_near(published, start, watch, threads, margins=margins, passes=_PASSES, quiet_cycles=10)
+    descent = fit_table_sums(published, start, watch, threads, margins=margins, passes=_PASSES, quiet_cycles=10)
     return published_report(published, report, descent, warnings, began)
 
 
@@ -184,7 +187,8 @@ def published_misfits(pmf: JointPMF, published: PublishedTables) -> tuple[TableM
     """Return how far a model is from each published table, worst first."""
     misfits = []
     for table in published.tables:
-        observed, modelled = table.shares, modelled_table(pmf, published, table)
+        observed, places = table.shares, TablePlaces.of(published, table)
+        modelled = places.shares(pmf.trees.of_variables(places.variables).joint(), table)
         is_known = table.low == table.high
         # Of a cell that was not published, or rounded, only what is beyond its bounds is off.
         unit = 1.0 / float(table.counts.sum())

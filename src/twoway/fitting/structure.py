@@ -17,10 +17,10 @@ from twoway.model.pmf import JointPMF
 from twoway.report import FitCheck, StopReason
 from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Smoothing, Solution, Solver
-from twoway.solvers.em import fit_near
+from twoway.solvers.em import fit_near_by_em
 from twoway.solvers.heldout import FAR_BEHIND, HeldOut
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture, with_more_trees
+from twoway.solvers.mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.tree import USUAL_STATES, Tree
 from twoway.solvers.tree_starts import with_more_states
@@ -129,7 +129,7 @@ def fit_mixture(problem: Problem, n_trees: int | None, mixture: Mixture) -> Fitt
 
 
 def _fit_chosen_mixture(problem: Problem, choice: MixtureChoice, mixture: Mixture, chooses_trees: bool) -> Fitted:
-    choice = with_more_trees(problem, choice) if chooses_trees else choice
+    choice = choice.with_more_trees(problem) if chooses_trees else choice
     problem = replace(problem, rank=choice.n_trees, smoothing=choice.smoothing)
     solution = replace(mixture.solve(problem), candidates=choice.candidates, held_out=choice.held_out)
     return Fitted(mixture.name, problem, solution)
@@ -206,7 +206,7 @@ def fit_closer(fitted: Fitted) -> Fitted:
     start = with_more_states(solution.pmf, _STATES_TO_MEET, names)
     small = _SMALL_GAIN / (_TOL_TO_MEET * evidence.sets.records.total_weight)
     loop = Loop("meeting the tables", _PASSES_TO_MEET, _TOL_TO_MEET, watch, small=small)
-    descent = fit_near(evidence.sets, start, _PSEUDO_PEOPLE, loop)
+    descent = fit_near_by_em(evidence.sets, start, _PSEUDO_PEOPLE, loop)
     amount, others = _PSEUDO_PEOPLE / start.rank, (solution.as_start(), *solution.others)
     closer = replace(solution, **vars(descent), smoothing=Smoothing(amount, amount), others=others)
     what = (

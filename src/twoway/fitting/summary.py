@@ -10,7 +10,7 @@ import numpy as np
 from twoway.data.source import RecordSource
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, pmf_of
 from twoway.schema import Variable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -45,7 +45,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
     >>> summary["records"], summary["holes"], summary["strongest"][0]["variables"]
     (3, 1, ['sky', 'rain'])
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     report = pmf.report
     if report is None:
         raise DataError("the model has no report: a summary needs the model that a fit returned")

@@ -21,26 +21,19 @@ from twoway.data.source import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import normalized_factors
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.model.trees import Trees
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
-from twoway.solvers.em import smoothing_of_rows
-from twoway.solvers.evidence import (
-    CellSets,
-    Evidence,
-    Theta,
-    counts_of_groups,
-    pmf_of,
-    theta_groups,
-    theta_of,
-    tree_rows,
-)
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.evidence import Evidence
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
+from twoway.solvers.theta import Theta, expected_counts_of_groups, pmf_of_theta, theta_groups, theta_of, theta_tree_rows
 from twoway.solvers.visible_trees import VisibleMixture
+from twoway.solvers.watch import Watch
 from twoway.tables.counting import count_cells, count_singles
 
 # What a start gives to a category that is impossible in a component, of the variable's overall shares.
@@ -92,7 +85,7 @@ def update(
     2500.0
     """
     began = time.perf_counter()
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     report = pmf.report
     if report is None or report.support is None:
         raise DataError(
@@ -150,7 +143,11 @@ def _records_to_update(schema: Schema, source: Any, extend: bool, report: Report
         return source
     try:
         is_read = isinstance(source, Records)
-        return Records(source, schema=schema, unseen=unseen) if is_read else records_for(schema, source, unseen, report)
+        return (
+            Records(source, schema=schema, unseen=unseen)
+            if is_read
+            else records_for_model(schema, source, unseen, report)
+        )
     except UnknownNameError as error:
         way = "extend=True makes such labels categories"
         raise UnknownNameError(str(error).replace("unseen='missing' reads such labels as missing", way)) from error
@@ -206,8 +203,8 @@ def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> 
     from twoway.kernels.maximization import maximize
 
     assert report.support is not None
-    rank, groups, rows = pmf.rank, theta_groups(pmf), tree_rows(pmf)
-    amounts, pseudo_shares = smoothing_of_rows(sets, pmf, Smoothing.of_report(report, pmf.schema))
+    rank, groups, rows = pmf.rank, theta_groups(pmf), theta_tree_rows(pmf)
+    amounts, pseudo_shares = sets.smoothing_of_rows(pmf, Smoothing.of_report(report, pmf.schema))
     of_states, cells = np.split(np.arange(len(pseudo_shares)), [-pmf.schema.n_categories])
 
     def shares_of(counts: Floats) -> Floats:
@@ -243,6 +240,6 @@ def _update_model(pmf: JointPMF, report: Report, sets: CellSets, loop: Loop) -> 
 
     descent = loop.descend(step, start)
     new = sets.expected(theta_of(descent.pmf), rank, rows).counts
-    updated = pmf_of(pmf, maximize(remembered + new, nothing, shares, groups, rank))
-    support = counts_of_groups(old + new[:, :rank], pmf)
+    updated = pmf_of_theta(pmf, maximize(remembered + new, nothing, shares, groups, rank))
+    support = expected_counts_of_groups(old + new[:, :rank], pmf)
     return updated, Start("update", descent.objectives, descent.stop_reason), support

@@ -38,7 +38,7 @@ def expand(
 
 
 @jit
-def canonical_keys(pointers: Ints, cells: Cells, cell_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def compressed_keys(pointers: Ints, cells: Cells, cell_hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return a number per record (S,): its length in the top 16 bits, a hash of its cells below.
 
     The hashes of the cells, (I,), are added: their order does not matter.
@@ -55,7 +55,7 @@ def canonical_keys(pointers: Ints, cells: Cells, cell_hashes: NDArray[np.uint64]
 
 
 @jit
-def gather(pointers: Ints, cells: Cells, order: Ints, new_pointers: Ints) -> NDArray[Any]:
+def gather_compressed(pointers: Ints, cells: Cells, order: Ints, new_pointers: Ints) -> NDArray[Any]:
     """Return the cells of records in another order, and fill their pointers (order.size + 1,)."""
     new_pointers[0] = 0
     for s in range(order.size):
@@ -70,7 +70,7 @@ def gather(pointers: Ints, cells: Cells, order: Ints, new_pointers: Ints) -> NDA
 
 
 @jit
-def same_as_previous(pointers: Ints, cells: Cells, order: Ints) -> Bools:
+def compressed_as_previous(pointers: Ints, cells: Cells, order: Ints) -> Bools:
     """Return for each record in an order (S,) whether its cells equal those of the one before it."""
     same = np.zeros(order.size, dtype=np.bool_)
     for s in range(1, order.size):

@@ -75,7 +75,7 @@ def _joint_of_many(
         for f in range(width):
             if q[f] < _SMALL and q[width + f] > -np.inf:
                 if q[f] < _TINY:  # it may have underflowed within the segment
-                    q[f], q[width + f] = _component(begin, stop, cells, theta, width, f)
+                    q[f], q[width + f] = _expect_component(begin, stop, cells, theta, width, f)
                 else:
                     q[f] *= _STEP
                     q[width + f] -= _STEP_BITS
@@ -97,7 +97,7 @@ def _joint_of_many(
 
 
 @jit
-def _component(begin: int, end: int, cells: Cells, theta: Floats, width: int, f: int) -> tuple[float, float]:
+def _expect_component(begin: int, end: int, cells: Cells, theta: Floats, width: int, f: int) -> tuple[float, float]:
     """Return λ_f · Π θ(cell, f) as a number and a power of two, the latter -inf if the former is 0."""
     value = theta[f]
     exponent = 0.0
@@ -112,7 +112,7 @@ def _component(begin: int, end: int, cells: Cells, theta: Floats, width: int, f:
 
 
 @jit_inline
-def _add_share(
+def _add_expected(
     begin: int, end: int, cells: Cells, counts: Floats, width: int, q: Floats, factor: float, prototype: Prototype
 ) -> None:
     """Add q times a factor to the components' counts and to those of each cell of a record."""
@@ -150,7 +150,7 @@ def expect(
     # Long records, and those whose product underflows, wait for a loop of their own: compiled into this
     # one, their code would crowd its registers.
     weighted = record_weights.size > 0
-    if weighted and width == len(prototype) and _is_table(pointers):
+    if weighted and width == len(prototype) and _expects_table(pointers):
         log_likelihood, waiting = _expect_table(pointers, cells, record_weights, parameters, sums, prototype)
     else:
         log_likelihood, waiting = _expect_few(pointers, cells, record_weights, parameters, sums, width, prototype)
@@ -163,7 +163,7 @@ def expect(
             log_likelihood = -np.inf
         else:
             log_likelihood += weight * (np.log(probability) + log_scale)
-            _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
+            _add_expected(begin, end, cells, sums, width, q, weight / probability, prototype)
     return log_likelihood
 
 
@@ -200,14 +200,14 @@ def _expect_few(
             if likelihood < _TINY:
                 log_likelihood += np.log(likelihood)
                 likelihood = 1.0
-        _add_share(begin, end, cells, sums, width, q, weight / probability, prototype)
+        _add_expected(begin, end, cells, sums, width, q, weight / probability, prototype)
     if weighted:
-        return weighted_log_sum(record_weights, probabilities), waiting[:n_waiting]
+        return expected_log_sum(record_weights, probabilities), waiting[:n_waiting]
     return log_likelihood + float(np.log(likelihood)), waiting[:n_waiting]
 
 
 @jit
-def _is_table(pointers: Ints) -> bool:
+def _expects_table(pointers: Ints) -> bool:
     """Return whether all records have the same number of cells, two or three."""
     order = pointers[1] - pointers[0] if pointers.size > 1 else 0
     return 2 <= order <= 3 and bool((np.diff(pointers) == order).all())
@@ -257,11 +257,11 @@ def _expect_table(
         for t in range(begin, begin + last):
             row = (np.int64(cells[t]) + 1) * width
             store(sums, row, add(load(sums, row, prototype), seen))
-    return weighted_log_sum(record_weights, probabilities), waiting[:n_waiting]
+    return expected_log_sum(record_weights, probabilities), waiting[:n_waiting]
 
 
 @jit
-def posterior(
+def expect_memberships(
     pointers: Ints, cells: Cells, theta: Floats, memberships: Floats, log_prob: Floats, prototype: Prototype
 ) -> None:
     """Fill memberships (S, F) and log_prob (S,) for some records; an impossible one keeps the weights."""
@@ -277,7 +277,7 @@ def posterior(
 
 
 @jit_sums
-def weighted_log_sum(weights: Floats, numbers: Floats) -> float:
+def expected_log_sum(weights: Floats, numbers: Floats) -> float:
     """Return Σ weight · log(number), for positive numbers that are not subnormal.
 
     The logarithm of the C library takes one number at a time and as long as all else the E-step does for a table cell.

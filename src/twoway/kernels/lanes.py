@@ -31,14 +31,14 @@ Prototype: TypeAlias = tuple[int, ...]
 """As many zeros as there are lanes."""
 
 
-def layout(rank: int) -> tuple[int, Prototype]:
+def lane_layout(rank: int) -> tuple[int, Prototype]:
     """Return the padded width for a rank, and the prototype of its lanes.
 
     Examples
     --------
-    >>> layout(10)[0], len(layout(10)[1])
+    >>> lane_layout(10)[0], len(lane_layout(10)[1])
     (12, 12)
-    >>> layout(20)[0], len(layout(20)[1])
+    >>> lane_layout(20)[0], len(lane_layout(20)[1])
     (24, 12)
     """
     quads = -(-rank // 4)
@@ -49,7 +49,7 @@ def layout(rank: int) -> tuple[int, Prototype]:
 
 def pad_to_lanes(weights: Floats, factors: Floats) -> Floats:
     """Return θ for the kernels: weights (F,) above factors (I, F), padded to whole lanes."""
-    width, _ = layout(len(weights))
+    width, _ = lane_layout(len(weights))
     theta = np.zeros((1 + len(factors), width))
     theta[0, : len(weights)] = weights
     theta[1:, : len(weights)] = factors

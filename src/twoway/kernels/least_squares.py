@@ -39,7 +39,7 @@ class ThreeWay(NamedTuple):
 
 
 @jit
-def contract_table(place: int, tables: ThreeWay, theta: Floats, sums: Floats, prototype: Prototype) -> None:
+def contract_least_squares(place: int, tables: ThreeWay, theta: Floats, sums: Floats, prototype: Prototype) -> None:
     """Add a table, multiplied along its two other axes by their factors, to ``sums`` (I_n, width)."""
     shares, starts, sets, offsets, _, _ = tables
     table, axis = place // 3, place % 3
@@ -99,7 +99,7 @@ def project_on_simplex(values: Floats, first: int, step: int, count: int) -> Non
 
 
 @jit
-def _project_block(block: Floats, by_columns: bool) -> None:
+def _project_on_simplexes(block: Floats, by_columns: bool) -> None:
     """Project each column of a factor, or the one row of weights."""
     rows, rank = block.shape
     flat = block.reshape(-1)
@@ -125,7 +125,7 @@ def quadratic(block: Floats, q: Floats, v: Floats) -> float:
 
 
 @jit
-def _invert(q: Floats, rho: float, inverse: Floats) -> None:
+def _invert_squares(q: Floats, rho: float, inverse: Floats) -> None:
     """Fill (Q + ρI)⁻¹ by Gauss and Jordan's method.
 
     numpy's own inverse would add many seconds to the compilation. Pivots need no search: the matrix is positive
@@ -162,7 +162,7 @@ def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n
         return
     rho = trace / rank
     inverse = np.empty((rank, rank))
-    _invert(q, rho, inverse)
+    _invert_squares(q, rho, inverse)
     found, slope = block[:, :rank].copy(), -v[:, :rank]
     for i in range(rows):
         for f in range(rank):
@@ -182,20 +182,20 @@ def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n
                 # What is projected is the free solution less the dual; the new dual is what projecting it takes away.
                 found[i, f] = free[f] - duals[i, f]
                 duals[i, f] = -found[i, f]
-        _project_block(found, by_columns)
+        _project_on_simplexes(found, by_columns)
         duals += found
     before = quadratic(block, q, v)
     if not quadratic(found, q, v) <= before:
         # The trace is at least the largest curvature.
         found[:] = block[:, :rank] - slope / trace
-        _project_block(found, by_columns)
+        _project_on_simplexes(found, by_columns)
         if not quadratic(found, q, v) <= before:
             return
     block[:, :rank] = found
 
 
 @jit
-def _gram(rows: Floats, gram: Floats) -> None:
+def _gram_of_squares(rows: Floats, gram: Floats) -> None:
     """Fill AᵀA (rank, rank) for the rows of a factor."""
     gram[:] = 0.0
     for i in range(len(rows)):
@@ -205,7 +205,7 @@ def _gram(rows: Floats, gram: Floats) -> None:
 
 
 @jit
-def sweep_tables(theta: Floats, tables: ThreeWay, rank: int, n_inner: int, prototype: Prototype) -> float:
+def sweep_least_squares(theta: Floats, tables: ThreeWay, rank: int, n_inner: int, prototype: Prototype) -> float:
     """Improve each factor in turn, then the weights, in place; return how far the new θ is from the tables.
 
     That is ½ Σ_t ‖X_t − [[λ; A_j, A_k, A_l]]‖², less ½ Σ_t ‖X_t‖². Each block takes ``n_inner`` ADMM steps; with none,
@@ -216,7 +216,7 @@ def sweep_tables(theta: Floats, tables: ThreeWay, rank: int, n_inner: int, proto
     n_variables = offsets.size - 1
     grams = np.empty((n_variables, rank, rank))
     for n in range(n_variables):
-        _gram(theta[offsets[n] + 1 : offsets[n + 1] + 1], grams[n])
+        _gram_of_squares(theta[offsets[n] + 1 : offsets[n + 1] + 1], grams[n])
     overlap = np.zeros((1, width))
     q = np.empty((rank, rank))
     for n in range(n_variables):
@@ -228,14 +228,14 @@ def sweep_tables(theta: Floats, tables: ThreeWay, rank: int, n_inner: int, proto
             table, axis = place // 3, place % 3
             if n_inner == 0 and axis < 2:
                 continue
-            contract_table(place, tables, theta, last_sums if axis == 2 else sums, prototype)
+            contract_least_squares(place, tables, theta, last_sums if axis == 2 else sums, prototype)
             one, other = grams[sets[table, (axis + 1) % 3]], grams[sets[table, (axis + 2) % 3]]
             for f in range(rank):
                 for g in range(rank):
                     q[f, g] += one[f, g] * other[f, g] * theta[0, f] * theta[0, g]
         sums = (sums + last_sums) * theta[0]
         minimize_on_simplex(rows, q, sums, True, n_inner)
-        _gram(rows, grams[n])
+        _gram_of_squares(rows, grams[n])
         # The column sums of A ∗ (what the tables gave for A).
         for i in range(len(rows)):
             overlap[0] += rows[i] * last_sums[i]

@@ -47,7 +47,7 @@ class TreeRows(NamedTuple):
     """(I,): the hidden variable that the variable of each cell is attached to."""
 
 
-class _Batch(NamedTuple):
+class _TreeBatch(NamedTuple):
     """What goes up and down for some records: (K · _BATCH · width) each, a row per hidden variable and record."""
 
     up: Floats
@@ -65,9 +65,9 @@ class _Batch(NamedTuple):
 
 
 @jit
-def _make_batch(n_hidden: int, width: int) -> _Batch:
+def _make_tree_batch(n_hidden: int, width: int) -> _TreeBatch:
     size = n_hidden * _BATCH * width
-    return _Batch(
+    return _TreeBatch(
         np.ones(size),
         np.ones(size),
         np.zeros(size),
@@ -78,7 +78,7 @@ def _make_batch(n_hidden: int, width: int) -> _Batch:
 
 
 @jit_inline
-def _four_sums(
+def _four_tree_sums(
     left: Floats, at: int, across: int, along: int, rows: Floats, first: int, width: int, n: int, prototype: Prototype
 ) -> tuple[Any, Any, Any, Any]:
     """Return Σ_t left[at + i · across + t · along] · rows[first + t · width] for i = 0 … 3, for the lanes of a row.
@@ -97,7 +97,7 @@ def _four_sums(
 
 
 @jit_inline
-def _store_four(
+def _store_tree_sums(
     target: Floats, at: int, width: int, combine: Any, source: Floats, four: Any, prototype: Prototype
 ) -> None:
     """Store four sums below one another, each combined with what ``source`` has in its place."""
@@ -109,19 +109,19 @@ def _store_four(
 
 
 @jit_inline
-def _latest(before: Any, now: Any) -> Any:
+def _latest_tree_sum(before: Any, now: Any) -> Any:
     return now
 
 
 @jit_inline
-def _multiply_up(up: Floats, at: int, theta: Floats, row: int, width: int, prototype: Prototype) -> None:
+def _multiply_up_tree(up: Floats, at: int, theta: Floats, row: int, width: int, prototype: Prototype) -> None:
     """Multiply the likelihood of a hidden variable in one record by a row of θ."""
     for f in range(0, width, len(prototype)):
         store(up, at + f, multiply(load(up, at + f, prototype), load(theta, row + f, prototype)))
 
 
 @jit_inline
-def _rescale(up: Floats, at: int, width: int) -> float:
+def _rescale_up_tree(up: Floats, at: int, width: int) -> float:
     """Scale a row up where it is small; return the logarithm of what it must be multiplied by."""
     row = up[at : at + width]
     log_scale = 0.0
@@ -132,8 +132,8 @@ def _rescale(up: Floats, at: int, width: int) -> float:
 
 
 @jit
-def _go_up(
-    pointers: Ints, cells: Cells, rows: TreeRows, theta: Floats, width: int, batch: _Batch, prototype: Prototype
+def _go_up_tree(
+    pointers: Ints, cells: Cells, rows: TreeRows, theta: Floats, width: int, batch: _TreeBatch, prototype: Prototype
 ) -> None:
     """Fill ``up`` and ``message`` with the likelihood of a batch of records."""
     n_batch = pointers.size - 1
@@ -153,11 +153,11 @@ def _go_up(
             cell = np.int64(cells[t])
             k = homes[cell]
             at = (k * _BATCH + b) * width
-            _multiply_up(up, at, theta, (first_cell + cell) * width, width, prototype)
+            _multiply_up_tree(up, at, theta, (first_cell + cell) * width, width, prototype)
             pending[k, b] += 1
             if pending[k, b] > _SEGMENT:
                 pending[k, b] = 1
-                log_scales[b] += _rescale(up, at, width)
+                log_scales[b] += _rescale_up_tree(up, at, width)
     for k in range(n_hidden):
         active[k] = pending[k, :n_batch].any()
     for k in range(n_hidden - 1, 0, -1):
@@ -171,19 +171,19 @@ def _go_up(
             parent = (above * _BATCH + b) * width
             for f in range(0, width, len(prototype)):
                 first = firsts[k] * width + f
-                four = _four_sums(up, at, width, 1, theta, first, width, n_states, prototype)
-                _store_four(message, at + f, width, _latest, message, four, prototype)
-                _store_four(up, parent + f, width, multiply, up, four, prototype)
+                four = _four_tree_sums(up, at, width, 1, theta, first, width, n_states, prototype)
+                _store_tree_sums(message, at + f, width, _latest_tree_sum, message, four, prototype)
+                _store_tree_sums(up, parent + f, width, multiply, up, four, prototype)
         for b in range(n_batch):
             pending[above, b] += pending[k, b]
             if pending[above, b] > _SEGMENT:
                 pending[above, b] = 1
-                log_scales[b] += _rescale(up, (above * _BATCH + b) * width, width)
+                log_scales[b] += _rescale_up_tree(up, (above * _BATCH + b) * width, width)
 
 
 @jit
-def _go_down(
-    n_batch: int, rows: TreeRows, turned: Floats, width: int, batch: _Batch, ratios: Floats, prototype: Prototype
+def _go_down_tree(
+    n_batch: int, rows: TreeRows, turned: Floats, width: int, batch: _TreeBatch, ratios: Floats, prototype: Prototype
 ) -> None:
     """Fill ``down`` below the root, and add what θ must be multiplied by to give the expected transitions."""
     parents, firsts, _ = rows
@@ -207,17 +207,17 @@ def _go_down(
         for f in range(0, width, len(prototype)):
             for z in range(0, firsts[k + 1] - firsts[k], 4):
                 # States beyond the last are padding: their likelihood is 0, and adds nothing to the rows behind.
-                four = _four_sums(up, here + z, 1, width, message, here + f, width, n_batch, prototype)
+                four = _four_tree_sums(up, here + z, 1, width, message, here + f, width, n_batch, prototype)
                 place = (firsts[k] + z) * width + f
-                _store_four(ratios, place, width, add, ratios, four, prototype)
+                _store_tree_sums(ratios, place, width, add, ratios, four, prototype)
             for b in range(0, n_batch, 4):
                 at = here + b * width
-                four = _four_sums(message, at, width, 1, turned, k * width * width + f, width, width, prototype)
-                _store_four(down, at + f, width, multiply, up, four, prototype)
+                four = _four_tree_sums(message, at, width, 1, turned, k * width * width + f, width, width, prototype)
+                _store_tree_sums(down, at + f, width, multiply, up, four, prototype)
 
 
 @jit
-def _turn(theta: Floats, firsts: Ints) -> Floats:
+def _turn_tree(theta: Floats, firsts: Ints) -> Floats:
     """Return the factors of hidden variables (K · width · width) with a row for each state of the parent."""
     turned = np.zeros((firsts.size - 1, theta.shape[1], theta.shape[1]))
     for k in range(1, firsts.size - 1):
@@ -259,16 +259,16 @@ def expect_tree(
     n_hidden_rows = firsts[n_hidden]
     parameters = theta.reshape(-1)
     sums = counts.reshape(-1)
-    batch = _make_batch(n_hidden, width)
+    batch = _make_tree_batch(n_hidden, width)
     up, _, down, pending, _, log_scales = batch
     ratios = np.zeros((n_hidden_rows + 4) * width)
-    turned = _turn(theta, firsts)
+    turned = _turn_tree(theta, firsts)
     logs, nothing = np.empty((0, width)), np.empty((0, width))
     n_records = pointers.size - 1
     log_likelihood = 0.0
     for begin in range(0, n_records, _BATCH):
         n_batch = min(_BATCH, n_records - begin)
-        _go_up(pointers[begin : begin + n_batch + 1], cells, rows, parameters, width, batch, prototype)
+        _go_up_tree(pointers[begin : begin + n_batch + 1], cells, rows, parameters, width, batch, prototype)
         for b in range(n_batch):
             weight = record_weights[begin + b] if record_weights.size > 0 else 1.0
             root, factor = b * width, 0.0
@@ -294,7 +294,7 @@ def expect_tree(
                 if sums.size > 0:
                     store(sums, f, add(load(sums, f, prototype), scaled))
         if sums.size > 0 or shares.size > 0:
-            _go_down(n_batch, rows, turned, width, batch, ratios, prototype)
+            _go_down_tree(n_batch, rows, turned, width, batch, ratios, prototype)
         for b in range(n_batch):
             s = begin + b
             weight = record_weights[s] if record_weights.size > 0 else 1.0
@@ -303,7 +303,7 @@ def expect_tree(
                 if logs.size == 0:
                     logs = np.log(theta)
                 own = cells[pointers[s] : pointers[s + 1]]
-                log_scales[b] = _expect_in_logs(own, weight, rows, logs, counts, here)
+                log_scales[b] = _expect_tree_logs(own, weight, rows, logs, counts, here)
             else:
                 for t in range(pointers[s], pointers[s + 1] if sums.size > 0 else 0):
                     cell = np.int64(cells[t])
@@ -316,7 +316,7 @@ def expect_tree(
                         at = (k * _BATCH + b) * width
                         here[k] = down[at : at + width]
                     else:
-                        _follow(k, rows, theta, here)
+                        _follow_tree(k, rows, theta, here)
             if weight != 0.0:
                 log_likelihood += weight * log_scales[b]
             if log_prob.size > 0:
@@ -327,7 +327,7 @@ def expect_tree(
 
 
 @jit
-def _follow(k: int, rows: TreeRows, theta: Floats, shares: Floats) -> None:
+def _follow_tree(k: int, rows: TreeRows, theta: Floats, shares: Floats) -> None:
     """Fill the shares (K, width) of a hidden variable below which nothing was observed."""
     shares[k] = 0.0
     for z in range(rows.firsts[k + 1] - rows.firsts[k]):
@@ -336,7 +336,7 @@ def _follow(k: int, rows: TreeRows, theta: Floats, shares: Floats) -> None:
 
 
 @jit
-def _expect_in_logs(own: Cells, weight: float, rows: TreeRows, logs: Floats, counts: Floats, shares: Floats) -> float:
+def _expect_tree_logs(own: Cells, weight: float, rows: TreeRows, logs: Floats, counts: Floats, shares: Floats) -> float:
     """Do the E-step of one record in logarithms, where nothing underflows; return its log-probability.
 
     ``own`` are its cells, ``logs`` the logarithms of θ. Its expected counts are added to ``counts``, where it has a
@@ -353,10 +353,10 @@ def _expect_in_logs(own: Cells, weight: float, rows: TreeRows, logs: Floats, cou
         if seen[k]:
             seen[parents[k]] = True
             for y in range(width):
-                message[k, y] = _log_sum(logs[firsts[k] : firsts[k + 1], y] + up[k, : firsts[k + 1] - firsts[k]])
+                message[k, y] = _tree_log_sum(logs[firsts[k] : firsts[k + 1], y] + up[k, : firsts[k + 1] - firsts[k]])
             up[parents[k]] += message[k]
     up[0] += logs[0]
-    log_probability = _log_sum(up[0])
+    log_probability = _tree_log_sum(up[0])
     if log_probability == -np.inf:
         shares[:] = np.nan
         return log_probability
@@ -386,7 +386,7 @@ def _expect_in_logs(own: Cells, weight: float, rows: TreeRows, logs: Floats, cou
 
 
 @jit
-def _log_sum(logs: Floats) -> float:
+def _tree_log_sum(logs: Floats) -> float:
     """Return log Σ exp(logs)."""
     top = logs.max()
     return float(top + np.log(np.exp(logs - top).sum())) if top > -np.inf else top

@@ -17,7 +17,7 @@ from twoway.kernels.jit import Cells, jit_inline, jit_sums
 
 
 @jit_inline
-def _invert(matrix: Floats) -> float:
+def _invert_precision(matrix: Floats) -> float:
     """Replace a positive definite matrix by its inverse; return the logarithm of its determinant.
 
     Elimination without exchanges: a precision of at least the identity needs none.
@@ -88,7 +88,7 @@ def user_moments(
                 inverse[p - 1, q - 1] = inverse[q - 1, p - 1] = entry + 1.0 if p == q else entry
         n_ratings = pointers[user + 1] - pointers[user]
         unexplained = (squares - 2.0 * given[0] + total[0]) / noise + n_ratings * math.log(2.0 * math.pi * noise)
-        unexplained += _invert(inverse)
+        unexplained += _invert_precision(inverse)
         out[user, 0] = 1.0
         for p in range(1, size):
             mean[p] = 0.0

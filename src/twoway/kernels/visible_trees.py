@@ -57,7 +57,7 @@ def expect_visible_tree(
             own[k] = codes[s, variables[k]]
             n_missing += own[k] < 0
         if n_missing > 0:
-            log_prob[s] = _expect_with_holes(own, record_weights[s], columns, rows, tables, counts, up, down)
+            log_prob[s] = _expect_visible_with_holes(own, record_weights[s], columns, rows, tables, counts, up, down)
             continue
         log, product = 0.0, 1.0
         for k in range(n_vertices):
@@ -73,7 +73,7 @@ def expect_visible_tree(
 
 
 @jit
-def _expect_with_holes(
+def _expect_visible_with_holes(
     own: Ints, weight: float, columns: Ints, rows: VisibleRows, tables: Floats, counts: Floats, up: Floats, down: Floats
 ) -> float:
     """Return the log-probability of one record, and add its expected counts.
@@ -124,7 +124,7 @@ def _expect_with_holes(
 
 
 @jit
-def pair_information(counts: NDArray[np.float32], pseudo_counts: NDArray[np.float32], offsets: Ints) -> Floats:
+def visible_pair_information(counts: NDArray[np.float32], pseudo_counts: NDArray[np.float32], offsets: Ints) -> Floats:
     """Return the mutual information of each two variables in nats, less what chance would make of independence.
 
     Parameters
@@ -149,19 +149,19 @@ def pair_information(counts: NDArray[np.float32], pseudo_counts: NDArray[np.floa
                     rows[a - offsets[i]] += count
                     columns[b - offsets[j]] += count
                     total += count
-                    joint += _times_log(count)
+                    joint += _visible_times_log(count)
             margins, n_rows, n_columns = 0.0, -1, -1
             for z in range(width):
-                margins += _times_log(rows[z]) + _times_log(columns[z])
+                margins += _visible_times_log(rows[z]) + _visible_times_log(columns[z])
                 n_rows += rows[z] > 0
                 n_columns += columns[z] > 0
             if total > 0:
                 chance = n_rows * n_columns / 2
-                information[i, j] = (joint - margins + _times_log(total) - chance) / max(total, 1.0)
+                information[i, j] = (joint - margins + _visible_times_log(total) - chance) / max(total, 1.0)
                 information[j, i] = information[i, j]
     return information
 
 
 @jit_inline
-def _times_log(count: float) -> float:
+def _visible_times_log(count: float) -> float:
     return count * np.log(count) if count > 0.0 else 0.0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError
 from twoway.model.information import Estimate
-from twoway.model.pmf import JointPMF, check_model, model_of, single_model
+from twoway.model.pmf import JointPMF, check_pmf, pmf_of, single_pmf
 from twoway.notebook import Shown
 from twoway.text import aligned, crossed
 
@@ -74,7 +74,7 @@ def compare(pmf: JointPMF, other: JointPMF) -> Comparison:
     >>> comparison.notes
     ("only the first model has 'rain'", "only the second model has 'wind'")
     """
-    pmf, other = model_of(pmf), model_of(other, "the other model")
+    pmf, other = pmf_of(pmf), pmf_of(other, "the other model")
     shared, notes = [], []
     for variable in pmf.schema:
         if variable.name not in other.schema:
@@ -111,7 +111,7 @@ def factor_mse(truth: JointPMF, estimate: JointPMF) -> float:
     >>> factor_mse(truth, truth)
     0.0
     """
-    truth, estimate = (single_model(pmf, "factor_mse", _INSTEAD) for pmf in (truth, estimate))
+    truth, estimate = (single_pmf(pmf, "factor_mse", _INSTEAD) for pmf in (truth, estimate))
     _check_comparable(truth, estimate)
     if truth.rank != estimate.rank:
         raise DataError(f"components can be matched for equal ranks only; got {truth.rank} and {estimate.rank}")
@@ -145,7 +145,7 @@ def mean_relative_error(
     >>> mean_relative_error(dirichlet_rows(40, 4, 2, seed=1), dirichlet_rows(40, 4, 2, seed=1)) < 1e-7
     True
     """
-    truth, estimate = (single_model(pmf, "mean_relative_error", _INSTEAD) for pmf in (truth, estimate))
+    truth, estimate = (single_pmf(pmf, "mean_relative_error", _INSTEAD) for pmf in (truth, estimate))
     _check_comparable(truth, estimate)
     if relative_to not in ("truth", "estimate"):
         raise DataError(f"relative_to must be 'truth' or 'estimate', not {relative_to!r}")
@@ -224,7 +224,7 @@ def _product_of_joints(one: JointPMF, other: JointPMF) -> tuple[float, float]:
 
 
 def _check_comparable(one: JointPMF, other: JointPMF) -> None:
-    check_model(one, "the truth")
-    check_model(other, "the estimate")
+    check_pmf(one, "the truth")
+    check_pmf(other, "the estimate")
     if difference := one.schema.difference(other.schema):
         raise DataError(f"the two PMFs have different schemas: {difference}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +18,6 @@ from twoway.data.weights import weight_per_person
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
-from twoway.text import crossed
 
 if TYPE_CHECKING:
     from twoway.tables.published.tables import PublishedTables
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 20 * 10**6
 """Larger counts are left out of a model."""
-_MOST_PAIRS_NAMED = 4
 _FIELDS = ("sets", "flat", "singles", "people", "squares")
 _PUBLISHED = "published"
 
@@ -248,24 +245,6 @@ def packed_counts(counts: Floats) -> NDArray[Any]:
     most = counts.max(initial=0.0)
     is_whole = most < 2**32 and (counts == np.rint(counts)).all()
     return counts.astype(np.min_scalar_type(int(most)) if is_whole else np.float32)
-
-
-def pairs_without_table(schema: Schema, together: Bools) -> str:
-    """Return which pairs of variables no table has, in words; empty where all have one.
-
-    Examples
-    --------
-    >>> from twoway.schema import Variable
-    >>> schema = Schema(tuple(Variable(name, ("no", "yes")) for name in ("age", "sex", "vote")))
-    >>> pairs_without_table(schema, np.array([[False, True, True], [True, False, False], [True, False, False]]))
-    '1 of 3 pairs: sex × vote'
-    """
-    pairs = np.argwhere(np.triu(~together, 1))
-    if not len(pairs):
-        return ""
-    named = [crossed(schema.names[position] for position in pair) for pair in pairs[:_MOST_PAIRS_NAMED].tolist()]
-    more = [f"… ({len(pairs) - len(named):,} more)"] if len(pairs) > len(named) else []
-    return f"{len(pairs):,} of {math.comb(len(schema), 2):,} pairs: {', '.join([*named, *more])}"
 
 
 def counts_left_out(n_cells: int, n_tables: int, order: int = 2, *, is_weighted: bool = False) -> list[str]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoway.arrays import Floats
-from twoway.model.mixture import Codes, draw_codes, draw_components, draw_each, log_of, log_product
+from twoway.arrays import Floats, log_of, log_product
+from twoway.model.mixture import Codes, draw_memberships, draw_mixture_codes, draw_mixture_components
 
 if TYPE_CHECKING:
     from twoway.kernels.trees import TreeRows
@@ -245,14 +245,14 @@ class HiddenTree:
         for variable, home in enumerate(self.homes):
             parts[home].append(([variable], self.factors[variable]))
         for here in range(self.n_hidden - 1, 0, -1):
-            axes, product = _product(parts[here])
+            axes, product = _hidden_tree_product(parts[here])
             parts[self.parents[here]].append((axes, product @ self.transitions[here - 1]))
         items = parts[0]
         sizes = [len(item) for _, item in items]
         split = min(range(len(sizes) + 1), key=lambda at: math.prod(sizes[:at]) + math.prod(sizes[at:]))
         plain = np.ones((1, len(self.weights)))
-        first, left = _product([([], self.weights[None]), *items[:split]])
-        second, right = _product([([], plain), *items[split:]])
+        first, left = _hidden_tree_product([([], self.weights[None]), *items[:split]])
+        second, right = _hidden_tree_product([([], plain), *items[split:]])
         return first + second, left, right
 
     def tables_with(self, variable: int) -> Floats:
@@ -281,10 +281,12 @@ class HiddenTree:
 
     def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:
         """Return n records drawn from the tree: codes of shape (n,) for each variable."""
-        states = [draw_components(self.weights, n, rng)]
+        states = [draw_mixture_components(self.weights, n, rng)]
         for parent, transition in zip(self.parents[1:], self.transitions, strict=True):
-            states.append(draw_codes(transition, states[parent], rng))
-        return [draw_codes(factor, states[home], rng) for factor, home in zip(self.factors, self.homes, strict=True)]
+            states.append(draw_mixture_codes(transition, states[parent], rng))
+        return [
+            draw_mixture_codes(factor, states[home], rng) for factor, home in zip(self.factors, self.homes, strict=True)
+        ]
 
     def log_contexts(self, rows: Mapping[int, Floats]) -> list[Floats]:
         """Return for each variable the logarithm of Σ_x Pr(x) · Π likelihood without its own factor and likelihood.
@@ -327,15 +329,16 @@ class HiddenTree:
             )
             logs = np.broadcast_to(logs, (len(codes), self.n_states[here]))
             logs = logs if likelihood is None else logs + likelihood
-            states.append(draw_each(np.exp(logs - logs.max(axis=1, keepdims=True)), rng))
+            states.append(draw_memberships(np.exp(logs - logs.max(axis=1, keepdims=True)), rng))
         return states
 
     @cached_property
-    def _packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
-        from twoway.kernels.lanes import layout
+    def packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
+        """The tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
+        from twoway.kernels.lanes import lane_layout
         from twoway.kernels.trees import TreeRows
 
-        width, prototype = layout(max(self.n_states))
+        width, prototype = lane_layout(max(self.n_states))
         matrices = (self.weights[None], *self.transitions, *self.factors)
         starts = np.cumsum([0, *map(len, matrices)])
         theta = np.zeros((starts[-1], width))
@@ -375,22 +378,16 @@ class HiddenTree:
             up[self.parents[here]] = message if before is None else before + message
         return up, messages
 
-
-def packed_tree(tree: HiddenTree) -> tuple[TreeRows, Floats, tuple[int, ...]]:
-    """Return a tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
-    return tree._packed
-
-
-def unpacked_tree(tree: HiddenTree, theta: Floats) -> HiddenTree:
-    """Return a tree of the same form with other parameters, as the kernels take them."""
-    matrices = (*tree.transitions, *tree.factors)
-    rows = np.split(theta[1:], np.cumsum([len(matrix) for matrix in matrices])[:-1])
-    own = [part[:, : matrix.shape[1]].copy() for part, matrix in zip(rows, matrices, strict=True)]
-    n = len(tree.transitions)
-    return replace(tree, weights=theta[0, : len(tree.weights)].copy(), transitions=(*own[:n],), factors=(*own[n:],))
+    def with_theta(self, theta: Floats) -> HiddenTree:
+        """Return a tree of the same form with other parameters, as the kernels take them."""
+        matrices = (*self.transitions, *self.factors)
+        rows = np.split(theta[1:], np.cumsum([len(matrix) for matrix in matrices])[:-1])
+        own = [part[:, : matrix.shape[1]].copy() for part, matrix in zip(rows, matrices, strict=True)]
+        n = len(self.transitions)
+        return replace(self, weights=theta[0, : len(self.weights)].copy(), transitions=(*own[:n],), factors=(*own[n:],))
 
 
-def _product(items: Sequence[tuple[list[int], Floats]]) -> tuple[list[int], Floats]:
+def _hidden_tree_product(items: Sequence[tuple[list[int], Floats]]) -> tuple[list[int], Floats]:
     """Return the product of arrays (cells, n_states) for every combination of their cells, and all their axes."""
 
     def times(product: Floats, item: Floats) -> Floats:

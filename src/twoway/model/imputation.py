@@ -13,8 +13,9 @@ from twoway.data import frames
 from twoway.data.frames import Fill
 from twoway.data.records import Records
 from twoway.errors import check_known, warn_caller, whole_number
-from twoway.model.mixture import draw_codes
-from twoway.model.posterior import Posterior, records_for
+from twoway.model.mixture import draw_mixture_codes
+from twoway.model.posterior import Posterior
+from twoway.model.records import records_for_model
 from twoway.schema import Schema
 from twoway.text import shortlist
 
@@ -43,7 +44,7 @@ def imputed_frames(
     """
     columns = frames.frame_columns(frame := frames.frame_in_memory(frame), schema.names)
     column_of = schema.columns_among(columns)
-    for codes in make_fills(records_for(schema, frame), schema.indices(list(column_of))):
+    for codes in make_fills(records_for_model(schema, frame), schema.indices(list(column_of))):
         yield frames.fill_frame(frame, imputed_values(frame, schema, codes, column_of), columns)
 
 
@@ -84,7 +85,7 @@ def imputed_codes(
                 continue
             values: NDArray[Any]
             if components is not None:
-                values = draw_codes(pmf.factors[index], components(index)[holes], rng)
+                values = draw_mixture_codes(pmf.factors[index], components(index)[holes], rng)
             elif how == "mean" and (numbers := schema.variables[index].values) is not None:
                 values = posterior.memberships(index)[holes] @ (pmf.factors[index].T @ np.array(numbers))
             else:

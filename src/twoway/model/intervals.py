@@ -164,7 +164,9 @@ def interval_ends(
         if reflected:
             below, above = 2.0 * middle - above, 2.0 * middle - below
         low, high = back(here + (below - middle)), back(here + (above - middle))
-    return _known_ends(estimate, low, high, np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle))
+    return _known_interval_ends(
+        estimate, low, high, np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
+    )
 
 
 def interval_by_error(
@@ -176,41 +178,41 @@ def interval_by_error(
     to, back = _SCALES[scale]
     here = to(estimate)
     with np.errstate(invalid="ignore"):
-        reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(squared_error(to(replicates) - to(center), scales))
+        reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(interval_variance(to(replicates) - to(center), scales))
         low, high = back(here - reach), back(here + reach)
-    return _known_ends(estimate, low, high, np.isfinite(reach) & np.isfinite(here))
+    return _known_interval_ends(estimate, low, high, np.isfinite(reach) & np.isfinite(here))
 
 
-def _known_ends(estimate: Floats, low: Floats, high: Floats, known: NDArray[np.bool_]) -> Intervals:
+def _known_interval_ends(estimate: Floats, low: Floats, high: Floats, known: NDArray[np.bool_]) -> Intervals:
     """Return intervals that contain the estimates, and all numbers where nothing is known."""
     low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
     return Intervals(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
 
 
-def squared_error(deviations: Floats, scales: Floats) -> Floats:
+def interval_variance(deviations: Floats, scales: Floats) -> Floats:
     """Return the variances of estimates, from the deviations of replicates (n, …)."""
     return np.asarray(np.tensordot(scales, deviations**2, axes=1))
 
 
-def checked_level(level: float) -> float:
+def checked_interval_level(level: float) -> float:
     """Return how often intervals should contain the truth, or raise if that is not a share."""
     if not (isinstance(level, int | float) and 0 < level < 1):
         raise DataError(f"level must be a number between 0 and 1, such as 0.9, not {level!r}")
     return float(level)
 
 
-def angle_of(share: Floats) -> Floats:
+def interval_angle(share: Floats) -> Floats:
     """Return shares on a scale on which chance moves each about as far."""
     return np.asarray(np.arcsin(np.sqrt(np.clip(share, 0.0, 1.0))))
 
 
-def share_of(angle: Floats) -> Floats:
-    """Return the shares that `angle_of` was given; angles beyond the scale are clipped."""
+def interval_share(angle: Floats) -> Floats:
+    """Return the shares that `interval_angle` was given; angles beyond the scale are clipped."""
     return np.asarray(np.sin(np.clip(angle, 0.0, 0.5 * np.pi)) ** 2)
 
 
 _SCALES: dict[Scale, tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]] = {
-    "probability": (angle_of, share_of),
+    "probability": (interval_angle, interval_share),
     "nonnegative": (lambda value: np.sqrt(np.maximum(value, 0.0)), lambda root: np.maximum(root, 0.0) ** 2),
     "real": (np.asarray, np.asarray),
 }

@@ -19,7 +19,7 @@ MAX_CELLS = 10**7
 """Sub-joints up to this many cells are written out; larger ones never are."""
 
 
-def component_masses(weights: Floats, rows: Iterable[Floats]) -> tuple[Floats, int]:
+def mixture_masses(weights: Floats, rows: Iterable[Floats]) -> tuple[Floats, int]:
     """Return weights · Π rows for each component, to be multiplied by two to the power returned.
 
     Each component keeps an exponent of its own until the end, so one that falls far behind on the first
@@ -37,7 +37,7 @@ def component_masses(weights: Floats, rows: Iterable[Floats]) -> tuple[Floats, i
     return np.ldexp(mantissas, np.maximum(exponents - highest, -2000)), highest
 
 
-def restrict(factor: Floats, codes: Codes) -> None:
+def restrict_mixture(factor: Floats, codes: Codes) -> None:
     """Condition each column of a factor on some categories, in place."""
     if len(codes) == len(factor):
         return
@@ -48,12 +48,12 @@ def restrict(factor: Floats, codes: Codes) -> None:
     factor[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
 
 
-def draw_components(weights: Floats, n: int, rng: np.random.Generator) -> Codes:
+def draw_mixture_components(weights: Floats, n: int, rng: np.random.Generator) -> Codes:
     """Return n components drawn by their weights."""
     return _invert_mixture_shares(np.cumsum(weights), rng.random(n))
 
 
-def draw_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> Codes:
+def draw_mixture_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> Codes:
     """Return a category of one variable for each record, drawn by the column of its component."""
     uniform = rng.random(len(components))
     codes = np.empty(len(components), dtype=np.min_scalar_type(len(factor)))
@@ -65,7 +65,7 @@ def draw_codes(factor: Floats, components: Codes, rng: np.random.Generator) -> C
     return codes
 
 
-def draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+def draw_memberships(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return a component for each record, drawn by its own memberships (n_records, rank)."""
     cumulative = np.cumsum(memberships, axis=1)
     uniform = rng.random(len(memberships)) * cumulative[:, -1]
@@ -74,24 +74,6 @@ def draw_each(memberships: Floats, rng: np.random.Generator) -> NDArray[np.int64
     drawn = (cumulative <= uniform[:, np.newaxis]).sum(axis=1, dtype=np.int64)
     last = memberships.shape[1] - 1 - (memberships[:, ::-1] > 0).argmax(axis=1)
     return np.asarray(np.minimum(drawn, last))
-
-
-def log_of(numbers: Floats) -> Floats:
-    """Return the logarithm of numbers, minus infinity for 0."""
-    with np.errstate(divide="ignore"):
-        return np.log(numbers)
-
-
-def log_product(logs: Floats, matrix: Floats) -> Floats:
-    """Return log(exp(logs) @ matrix), shape (n, columns), exact also where single terms underflow."""
-    top = logs.max(axis=1, keepdims=True)
-    top = np.where(top > -np.inf, top, 0.0)
-    result = log_of(np.exp(logs - top) @ matrix) + top
-    lost = np.argwhere(result == -np.inf)
-    if len(lost):
-        terms = logs[lost[:, 0]] + log_of(matrix).T[lost[:, 1]]
-        result[lost[:, 0], lost[:, 1]] = np.logaddexp.reduce(terms, axis=1)
-    return result
 
 
 def _invert_mixture_shares(cumulative: Floats, uniform: Floats) -> Codes:

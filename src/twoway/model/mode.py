@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Bools, Floats, Ints, log_of
 from twoway.data.distribution import MAX_ROWS
-from twoway.model.mixture import log_of
 from twoway.model.trees import Trees
 from twoway.notebook import html_table
 from twoway.schema import Label

@@ -15,7 +15,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
-from twoway.model.parameters import check_columns, check_parameters
+from twoway.model.parameters import check_parameter_columns, check_parameters
 from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
@@ -43,7 +43,7 @@ def write_model(
     """
     header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict(), **(described or {})}
     if isinstance(parameters, Trees):
-        arrays = {**_tree_arrays(parameters), **(more or {})}
+        arrays = {**_model_tree_arrays(parameters), **(more or {})}
     else:
         arrays = {"weights": parameters[0], "stacked": parameters[1], **(more or {})}
     if report is not None and report.support is not None:
@@ -62,7 +62,9 @@ def parse_model(
     try:
         schema = Schema.from_dict(header["schema"])
         report = None if header["report"] is None else Report.from_dict(header["report"])
-        parameters = _parse_trees(schema, arrays) if "tree_shares" in arrays else _parse_single(schema, arrays)
+        parameters = (
+            _parse_model_trees(schema, arrays) if "tree_shares" in arrays else _parse_single_model(schema, arrays)
+        )
         if report is not None and "support" in arrays:
             support = arrays["support"].astype(np.float64)
             trees = parameters if isinstance(parameters, Trees) else None
@@ -79,7 +81,7 @@ def parse_model(
     return schema, parameters, report, counts
 
 
-def _parse_single(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+def _parse_single_model(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
     weights, stacked = arrays["weights"], arrays["stacked"]
     if weights.dtype != np.float64 or stacked.dtype != np.float64:
         raise DataError(f"its arrays are of {weights.dtype} and {stacked.dtype}, not float64")
@@ -89,17 +91,17 @@ def _parse_single(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[F
     return weights, stacked
 
 
-def replicate_arrays(pmfs: Sequence[Parameters]) -> dict[str, NDArray[Any]]:
+def replicated_model_arrays(pmfs: Sequence[Parameters]) -> dict[str, NDArray[Any]]:
     """Return the parameters of models of the same form, such as replicates, as arrays that go with one of them."""
     if trees := [parameters for parameters in pmfs if isinstance(parameters, Trees)]:
-        arrays = {"replicate_numbers": np.array([_tree_arrays(own)["tree_numbers"] for own in trees])}
+        arrays = {"replicate_numbers": np.array([_model_tree_arrays(own)["tree_numbers"] for own in trees])}
         shares = np.array([own.shares for own in trees])
         return arrays | ({"replicate_shares": shares} if shares.shape[1] > 1 else {})
     weights, stacked = zip(*pmfs, strict=True)
     return {"replicate_weights": np.array(weights), "replicate_stacked": np.array(stacked)}
 
 
-def parse_replicates(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list[Parameters]:
+def parse_replicated_models(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list[Parameters]:
     """Return the parameters of the replicates in a model file, none where it has none."""
     if "replicate_numbers" in arrays:
         rows = arrays["replicate_numbers"]
@@ -109,7 +111,7 @@ def parse_replicates(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list
         if shares.shape != (len(rows), arrays["tree_shares"].size):
             raise DataError(f"their shares of trees have the shape {shares.shape}")
         parts = zip(rows, shares, strict=True)
-        return [_parse_trees(schema, {**arrays, "tree_numbers": row, "tree_shares": own}) for row, own in parts]
+        return [_parse_model_trees(schema, {**arrays, "tree_numbers": row, "tree_shares": own}) for row, own in parts]
     if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
         return []
     weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
@@ -121,7 +123,7 @@ def parse_replicates(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list
     return list(zip(weights, stacked, strict=True))
 
 
-def _tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
+def _model_tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
     """Return the arrays of trees, those of one tree behind those of the other."""
     return {
         "tree_shares": trees.shares,
@@ -133,7 +135,7 @@ def _tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
     }
 
 
-def _parse_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
+def _parse_model_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
     """Return the trees in the arrays of a file, or raise where they are invalid."""
     shares, numbers = arrays["tree_shares"], arrays["tree_numbers"]
     if shares.dtype != np.float64 or numbers.dtype != np.float64:
@@ -147,7 +149,7 @@ def _parse_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
         raise DataError(f"its arrays have the shapes {', '.join(map(str, given))}")
     if parents.shape != (sum(sizes.tolist()),) or states.shape != parents.shape or (states < 1).any():
         raise DataError(f"its arrays have the shapes {parents.shape} and {states.shape}")
-    check_columns("the shares of trees", shares[:, None], None, _TOLERANCE)
+    check_parameter_columns("the shares of trees", shares[:, None], None, _TOLERANCE)
     trees, first, place = [], 0, 0
     for number, size in enumerate(sizes.tolist()):
         above, n_states = parents[first : first + size].tolist(), states[first : first + size].tolist()
@@ -162,7 +164,7 @@ def _parse_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
         matrices = []
         for name, shape in zip(names, shapes, strict=True):
             matrix = numbers[place : place + math.prod(shape)].reshape(shape)
-            check_columns(name, matrix, range(len(matrix)), _TOLERANCE)
+            check_parameter_columns(name, matrix, range(len(matrix)), _TOLERANCE)
             matrices.append(matrix)
             place += matrix.size
         weights, transitions, factors = matrices[0][:, 0], matrices[1:size], matrices[size:]

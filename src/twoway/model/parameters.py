@@ -18,7 +18,7 @@ from twoway.text import brief
 _TOLERANCE = 1e-6
 
 
-def as_numbers(given: ArrayLike, what: str) -> Floats:
+def parameter_numbers(given: ArrayLike, what: str) -> Floats:
     """Return a new array of floats; ``what`` is its name in the error."""
     try:
         return np.array(given, dtype=np.float64)
@@ -31,7 +31,7 @@ def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[Array
     if not isinstance(schema, Schema):
         got = type(schema).__name__
         raise DataError(f"the schema must be a Schema, not a {got}: JointPMF(weights, factors, schema)")
-    checked = as_numbers(weights, "the weights")
+    checked = parameter_numbers(weights, "the weights")
     if checked.ndim != 1 or len(checked) == 0:
         raise DataError(f"the weights must be one number for each component; got the shape {checked.shape}")
     if not isinstance(factors, Sequence | np.ndarray):
@@ -40,7 +40,7 @@ def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[Array
         raise DataError(f"the schema has {len(schema)} variables but there are {len(factors)} factors")
     arrays = []
     for variable, factor in zip(schema, factors, strict=True):
-        array = as_numbers(factor, f"the factor of {variable.name!r}")
+        array = parameter_numbers(factor, f"the factor of {variable.name!r}")
         if array.shape != (len(variable), len(checked)):
             raise DataError(
                 f"the factor of {variable.name!r} must have the shape {(len(variable), len(checked))}, "
@@ -60,7 +60,7 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
     Given all variables but one, that one has a PMF of its own and the others are certain: a component for each cell
     of the others. Leaving out the largest variable makes them fewest (the paper's Theorem 1).
     """
-    probabilities = as_numbers(joint, "the joint")
+    probabilities = parameter_numbers(joint, "the joint")
     if probabilities.shape != schema.sizes:
         raise DataError(
             f"the joint must have the shape {schema.sizes}, one axis per variable; got {probabilities.shape}"
@@ -92,12 +92,14 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
 
 def check_parameters(schema: Schema, weights: Floats, stacked: Floats, tolerance: float) -> None:
     """Raise where weights or a column of a factor are not probabilities that sum to one."""
-    check_columns("the weights", weights[:, np.newaxis], None, tolerance)
+    check_parameter_columns("the weights", weights[:, np.newaxis], None, tolerance)
     for index, variable in enumerate(schema):
-        check_columns(f"the factor of {variable.name!r}", stacked[schema.cells(index)], variable.categories, tolerance)
+        check_parameter_columns(
+            f"the factor of {variable.name!r}", stacked[schema.cells(index)], variable.categories, tolerance
+        )
 
 
-def check_columns(what: str, columns: Floats, labels: Sequence[Label] | None, tolerance: float) -> None:
+def check_parameter_columns(what: str, columns: Floats, labels: Sequence[Label] | None, tolerance: float) -> None:
     """Raise where a column is not a PMF; ``labels`` are those of the rows of a factor, None for weights."""
     places = np.argwhere(~(np.isfinite(columns) & (columns >= 0)))
     if len(places):
@@ -109,13 +111,6 @@ def check_columns(what: str, columns: Floats, labels: Sequence[Label] | None, to
     if len(wrong):
         where = "they sum" if labels is None else f"component {wrong[0]} sums"
         raise DataError(f"{what} must sum to one; {where} to {float(sums[wrong[0]])!r}")
-
-
-def read_only(array: Floats) -> Floats:
-    """Return the array, C-contiguous and read-only; a copy only where necessary."""
-    view = np.ascontiguousarray(array, dtype=np.float64).view()
-    view.flags.writeable = False
-    return view
 
 
 def sufficient_rank(sizes: Schema | Sequence[int]) -> int:

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, read_only
 from twoway.data import frames
 from twoway.data.distribution import MAX_ROWS, Distribution
-from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
+from twoway.errors import DataError, whole_number
 from twoway.model import mixture
 from twoway.model.counts import Counts
-from twoway.model.events import Event, Names, describe_event, parse_event
+from twoway.model.events import Event, Names, impossible_event, parse_event
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.information import Estimate, signed_entropies
 from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
 from twoway.model.model_file import Parameters, parse_model, write_model
-from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
-from twoway.model.trees import Trees, seen_from
+from twoway.model.parameters import exact_parameters, parameter_numbers, stack_parameters
+from twoway.model.trees import Trees
 from twoway.notebook import html_table
 from twoway.report import Report
 from twoway.schema import Schema
@@ -218,10 +218,10 @@ class JointPMF(Tabulated):
         if not pmfs:
             raise DataError("pmfs is empty; an average needs at least one PMF")
         for number, pmf in enumerate(pmfs):
-            check_model(pmf, f"pmfs[{number}]")
+            check_pmf(pmf, f"pmfs[{number}]")
             if difference := pmfs[0].schema.difference(pmf.schema):
                 raise DataError(f"averaged PMFs must have the same schema; pmfs[{number}] differs: {difference}")
-        parts = np.ones(len(pmfs)) if shares is None else as_numbers(shares, "the shares")
+        parts = np.ones(len(pmfs)) if shares is None else parameter_numbers(shares, "the shares")
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):
             raise DataError(f"shares must be {len(pmfs)} numbers, not negative and not all 0; got {shares!r}")
         parts = parts / parts.sum()
@@ -318,7 +318,7 @@ class JointPMF(Tabulated):
             return 1.0
         if self.trees.single is None:
             return min(1.0, math.exp(self.trees.log_probability(allowed)))
-        masses, exponent = mixture.component_masses(self.weights, self._rows(allowed))
+        masses, exponent = mixture.mixture_masses(self.weights, self._rows(allowed))
         return min(1.0, math.ldexp(float(masses.sum()), exponent))
 
     def _rows(self, allowed: Mapping[int, NDArray[np.int64]]) -> Iterable[Floats]:
@@ -355,15 +355,15 @@ class JointPMF(Tabulated):
         allowed = parse_event(self.schema, evidence)
         if self.trees.single is None:
             if (trees := self.trees.given(allowed)) is None:
-                raise _impossible(evidence)
+                raise impossible_event(evidence)
             return self.from_trees(self.schema, trees, library=self.library)
-        masses, _ = mixture.component_masses(self.weights, self._rows(allowed))
+        masses, _ = mixture.mixture_masses(self.weights, self._rows(allowed))
         total = masses.sum()
         if not total > 0:
-            raise _impossible(evidence)
+            raise impossible_event(evidence)
         stacked = self.stacked.copy()
         for index, codes in allowed.items():
-            mixture.restrict(stacked[self.schema.cells(index)], codes)
+            mixture.restrict_mixture(stacked[self.schema.cells(index)], codes)
         return self.from_stacked(self.schema, masses / total, stacked, library=self.library)
 
     def mode(self, names: Names | None = None) -> Mode:
@@ -467,9 +467,9 @@ class JointPMF(Tabulated):
             A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`. Columns that
             are not in the schema are ignored; variables without a column count as missing.
         """
-        from twoway.model.posterior import log_prob_of
+        from twoway.model.posterior import posterior_log_prob
 
-        return self._by_block(source, lambda block: log_prob_of(self.trees, block))
+        return self._by_block(source, lambda block: posterior_log_prob(self.trees, block))
 
     def memberships(self, source: Any, of: str | None = None) -> Floats:
         """Return Pr(component | record), shape (n_records, rank).
@@ -499,12 +499,12 @@ class JointPMF(Tabulated):
 
     def _by_block(self, source: Any, of_block: Callable[[Block], Floats]) -> Floats:
         """Return what is calculated from each block of records, one record's row below the other's."""
-        from twoway.model.posterior import records_for
+        from twoway.model.records import records_for_model
 
         def per_block(block: Block) -> list[Floats]:
             return [of_block(block)]
 
-        return np.concatenate(records_for(self.schema, source).map_reduce(per_block, operator.add))
+        return np.concatenate(records_for_model(self.schema, source).map_reduce(per_block, operator.add))
 
     def impute(self, frame: Any, how: How = "mode", *, seed: int = 0) -> Any:
         """Return the frame with its missing cells filled; observed ones never change.
@@ -546,10 +546,10 @@ class JointPMF(Tabulated):
             That of the frame, as for `sample`. Outside of pandas categories are text.
         """
         from twoway.model.imputation import impute_proba_frame
-        from twoway.model.posterior import records_for
+        from twoway.model.records import records_for_model
 
         indices = self._indices(self.schema.names if names is None else names)
-        return impute_proba_frame(self, records_for(self.schema, source), indices, library or self.library)
+        return impute_proba_frame(self, records_for_model(self.schema, source), indices, library or self.library)
 
     # Files
 
@@ -573,20 +573,16 @@ class JointPMF(Tabulated):
         return cls.from_parameters(*parse_model(path, *container.read(path, "model")))
 
 
-def _impossible(evidence: Event) -> ImpossibleEvidenceError:
-    return ImpossibleEvidenceError(f"the evidence {describe_event(evidence)} has probability 0 under the model")
-
-
-def model_of(model: Any, what: str = "the model") -> JointPMF:
+def pmf_of(model: Any, what: str = "the model") -> JointPMF:
     """Return a model, or the one that a `Bootstrap` has the replicates of; anything else is an error."""
     pmf = getattr(model, "pmf", model)
-    check_model(pmf, what)
+    check_pmf(pmf, what)
     return pmf  # type: ignore[no-any-return]
 
 
-def single_model(model: Any, task: str, instead: str = "") -> JointPMF:
+def single_pmf(model: Any, task: str, instead: str = "") -> JointPMF:
     """Return a model that must have one hidden variable; ``task`` is what needs it, ``instead`` what does not."""
-    pmf = model_of(model)
+    pmf = pmf_of(model)
     if pmf.n_hidden > 1:
         raise DataError(
             f"{task} needs a model with one hidden variable, and this one has {pmf.n_hidden}; {instead}"
@@ -595,23 +591,23 @@ def single_model(model: Any, task: str, instead: str = "") -> JointPMF:
     return pmf
 
 
-def model_behind(model: Any, of: str | None, task: str) -> JointPMF:
+def pmf_behind(model: Any, of: str | None, task: str) -> JointPMF:
     """Return a model with one hidden variable, or of several the one that a variable is attached to.
 
     Its components are the states of that one, and its factors all variables given these.
     """
-    pmf = model_of(model)
+    pmf = pmf_of(model)
     if of is None or pmf.trees.single is not None:
         example = f"choose one by a variable attached to it, such as of={pmf.schema.names[0]!r}, or "
-        return single_model(pmf, task, example)
+        return single_pmf(pmf, task, example)
     index = pmf.schema.index(of)
     if len(pmf.trees.trees) > 1:
         raise DataError(f"{task} shows one tree, and this model is a mixture of {len(pmf.trees.trees)}")
     (tree,) = pmf.trees.trees
-    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (seen_from(tree, tree.homes[index])[0],)))
+    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (Trees.seen_from(tree, tree.homes[index])[0],)))
 
 
-def check_model(pmf: object, what: str = "the model") -> None:
+def check_pmf(pmf: object, what: str = "the model") -> None:
     """Raise where something is not a model."""
     if not isinstance(pmf, JointPMF):
         raise DataError(f"{what} must be a JointPMF, such as fit returns, not {type(pmf).__name__}")

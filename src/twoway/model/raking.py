@@ -9,7 +9,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, naming
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, pmf_of
 from twoway.schema import Label, Variable
 
 _ROUNDS = 500
@@ -38,13 +38,13 @@ def rake(pmf: JointPMF, margins: Mapping[str, Mapping[Label, Any]]) -> JointPMF:
     old    0.6000
     young  0.4000
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     wanted = {}
     for name, share_of in margins.items():
         variable = pmf.schema[name]
         with naming(f"the margin of {name!r}"):
             codes = [(code,) for code in range(len(variable))]
-            wanted[pmf.schema.index(name)] = codes, _shares(variable, share_of)
+            wanted[pmf.schema.index(name)] = codes, _raking_shares(variable, share_of)
     return raked_to(pmf, wanted)
 
 
@@ -72,7 +72,7 @@ def raked_to(pmf: JointPMF, wanted: Mapping[int, tuple[Sequence[Sequence[int]], 
     return JointPMF.from_trees(pmf.schema, trees, library=pmf.library)
 
 
-def _shares(variable: Variable, share_of: Mapping[Label, Any]) -> Floats:
+def _raking_shares(variable: Variable, share_of: Mapping[Label, Any]) -> Floats:
     shares = np.full(len(variable), np.nan)
     for label, share in share_of.items():
         shares[variable.code(label)] = float(share)

@@ -17,7 +17,7 @@ import numpy as np
 
 from twoway.data.missing import AnyMissing, MissingLabels
 from twoway.errors import DataError, check_known
-from twoway.model.pmf import JointPMF, single_model
+from twoway.model.pmf import JointPMF, single_pmf
 from twoway.schema import Label, Variable, label_key
 
 try:
@@ -78,7 +78,7 @@ def sql_view(
     >>> print(sql_view(pmf, "survey", dialect="duckdb")[:30])
     CREATE VIEW "survey_scored" AS
     """
-    pmf = single_model(pmf, "the export to SQL", "score and fill rows outside of it by log_prob and impute, or ")
+    pmf = single_pmf(pmf, "the export to SQL", "score and fill rows outside of it by log_prob and impute, or ")
     if not isinstance(table, str):
         raise DataError(f"the name of a table must be text, not {type(table).__name__}")
     check_known("view", get_args(ViewKind), what)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from twoway.errors import ImpossibleEvidenceError, whole_number
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.schema import Label
 
 _SHOWN = 3
@@ -63,8 +63,8 @@ def surprises(pmf: JointPMF, source: Any, n: int = 10) -> list[Surprise]:
     >>> surprise.record, sorted((cell.variable, cell.expected) for cell in surprise.cells)
     (100, [('rain', 'no'), ('sky', 'grey')])
     """
-    pmf = model_of(pmf)
-    records = records_for(pmf.schema, source)
+    pmf = pmf_of(pmf)
+    records = records_for_model(pmf.schema, source)
     log_prob = pmf.log_prob(records)
     least = np.argsort(log_prob, kind="stable")[: whole_number("n", n, 1)]
     codes = records.take(least).codes()

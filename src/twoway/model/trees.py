@@ -13,26 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, log_of
 from twoway.model import mixture
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.mixture import Codes
-
-
-def seen_from(tree: HiddenTree, hidden: int) -> tuple[HiddenTree, list[int]]:
-    """Return the tree of one of the hidden variables alone, and the number of the side that each variable is on.
-
-    Given its state the sides are independent, so that the new tree has all tables between them; not those within one.
-    """
-    tree = tree.rooted_at(hidden)
-    given_root, side = [np.eye(tree.n_states[0])], [0]
-    for child, (parent, transition) in enumerate(zip(tree.parents[1:], tree.transitions, strict=True), start=1):
-        given_root.append(transition @ given_root[parent])
-        side.append(side[parent] or child)
-    factors = [factor @ given_root[home] for factor, home in zip(tree.factors, tree.homes, strict=True)]
-    # A variable attached to the root is a side of its own.
-    sides = [side[home] or -1 - variable for variable, home in enumerate(tree.homes)]
-    return HiddenTree.single(tree.weights, factors), sides
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +117,12 @@ class Trees:
 
     def _log_sum(self, logs: Sequence[Floats]) -> Floats:
         """Return the logarithm of the trees' probabilities together."""
-        return np.asarray(np.logaddexp.reduce(mixture.log_of(self.shares)[:, None] + np.array(logs), axis=0))
+        return np.asarray(np.logaddexp.reduce(log_of(self.shares)[:, None] + np.array(logs), axis=0))
 
     def log_probability(self, allowed: Mapping[int, Codes]) -> float:
         """Return the logarithm of the probability that some variables have one of some codes each."""
         logs = [
-            tree.log_mass({v: mixture.log_of(tree.factors[v][codes].sum(axis=0)) for v, codes in allowed.items()})
+            tree.log_mass({v: log_of(tree.factors[v][codes].sum(axis=0)) for v, codes in allowed.items()})
             for tree in self.trees
         ]
         return float(self._log_sum([np.array([log]) for log in logs])[0])
@@ -156,7 +140,7 @@ class Trees:
 
     def _weighted(self, parts: Sequence[tuple[HiddenTree, float]]) -> Trees | None:
         trees, logs = zip(*parts, strict=True)
-        weights = mixture.log_of(self.shares) + np.array(logs)
+        weights = log_of(self.shares) + np.array(logs)
         if weights.max() == -np.inf:
             return None
         shares = np.exp(weights - weights.max())
@@ -181,10 +165,26 @@ class Trees:
         """Return n records drawn from the mixture: codes of shape (n,) for each variable."""
         if len(self.trees) == 1:
             return self.trees[0].draw(n, rng)
-        places = mixture.draw_components(self.shares, n, rng)
+        places = mixture.draw_mixture_components(self.shares, n, rng)
         drawn = [np.empty(n, dtype=np.min_scalar_type(len(factor))) for factor in self.trees[0].factors]
         for number, tree in enumerate(self.trees):
             rows = np.flatnonzero(places == number)
             for codes, part in zip(drawn, tree.draw(len(rows), rng), strict=True):
                 codes[rows] = part
         return drawn
+
+    @staticmethod
+    def seen_from(tree: HiddenTree, hidden: int) -> tuple[HiddenTree, list[int]]:
+        """Return the tree of one of the hidden variables alone, and the number of the side that each variable is on.
+
+        Given its state the sides are independent: the new tree has all tables between them, not those within one.
+        """
+        tree = tree.rooted_at(hidden)
+        given_root, side = [np.eye(tree.n_states[0])], [0]
+        for child, (parent, transition) in enumerate(zip(tree.parents[1:], tree.transitions, strict=True), start=1):
+            given_root.append(transition @ given_root[parent])
+            side.append(side[parent] or child)
+        factors = [factor @ given_root[home] for factor, home in zip(tree.factors, tree.homes, strict=True)]
+        # A variable attached to the root is a side of its own.
+        sides = [side[home] or -1 - variable for variable, home in enumerate(tree.homes)]
+        return HiddenTree.single(tree.weights, factors), sides

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from twoway.checks.significance import standardized_residuals
 from twoway.data.records import Records
 from twoway.errors import DataError
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.plots.drawing import draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 from twoway.report import Report
 from twoway.solvers.rank import RankChoice
@@ -90,11 +90,11 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     >>> ax.get_ylabel(), ax.get_xlabel()
     ('x1', 'x3')
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     if isinstance(observed, Records):
         observed = Records(observed, schema=pmf.schema)
     is_tables = isinstance(observed, Tables)
-    tables = observed if is_tables else Tables.count(records_for(pmf.schema, observed, report=pmf.report))
+    tables = observed if is_tables else Tables.count(records_for_model(pmf.schema, observed, report=pmf.report))
     if names is None:
         return _plot_all_residuals(pmf, tables, ax)
     if len(names) != 2 or isinstance(names, str):

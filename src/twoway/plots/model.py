@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
-from twoway.model.pmf import JointPMF, model_behind, model_of
+from twoway.model.pmf import JointPMF, pmf_behind, pmf_of
 from twoway.plots.drawing import draw_hatches, draw_heatmap, draw_pairs, drawing_axes, drawn_label, drawn_variables
 from twoway.segmentation.segments import Segments
 from twoway.text import counted
@@ -50,7 +50,7 @@ def plot_components(
     >>> [label.get_text() for label in ax.get_yticklabels()][:5]
     ['x1', '0', '1', '2', 'x2']
     """
-    pmf = model_behind(pmf, of, "plot_components")
+    pmf = pmf_behind(pmf, of, "plot_components")
     columns = [f"{number}\n{weight:.0%}" for number, weight in enumerate(pmf.weights, 1)]
     return _plot_model_profiles(pmf, names, columns, "component", "how common it is", ax)
 
@@ -154,7 +154,7 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     >>> sorted(label.get_text() for label in ax.get_yticklabels())
     ['x1', 'x2', 'x3', 'x4']
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     indices = list(range(len(pmf.schema))) if names is None else pmf.schema.indices(names)
     information = pairwise_information(pmf.trees.of_variables(indices)) / math.log(2)
     np.fill_diagonal(information, 0.0)
@@ -220,7 +220,7 @@ def plot_scatter(
     >>> plot_scatter(tw.datasets.dirichlet_rows(4, 5, 3)).get_title()
     '20 categories of 4 variables'
     """
-    pmf = model_behind(pmf, of, "plot_scatter")
+    pmf = pmf_behind(pmf, of, "plot_scatter")
     if pmf.rank != 3:
         raise DataError(f"a scatter plot needs three components; this model has rank {pmf.rank}")
     indices = pmf.schema.indices(pmf.schema.names if names is None else names)

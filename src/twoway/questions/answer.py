@@ -12,7 +12,7 @@ from twoway.errors import DataError, QuestionError, warn_caller
 from twoway.model.information import Estimate
 from twoway.model.intervals import Interval, IntervalTable, Scale
 from twoway.model.mode import Mode
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, pmf_of
 from twoway.questions.conditions import condition_labels, model_given_conditions
 from twoway.questions.language import groups_to_parse, parse
 from twoway.questions.open_answers import open_notes
@@ -71,7 +71,7 @@ def ask(
     yes   0.2500
     """
     # Bootstrap is not imported for a model without replicates: it would cost a third of the time of `twoway ask`.
-    boot, pmf = (None, pmf) if isinstance(pmf, JointPMF) else (pmf, model_of(pmf))
+    boot, pmf = (None, pmf) if isinstance(pmf, JointPMF) else (pmf, pmf_of(pmf))
     if not isinstance(question, str | Question | Contrast):
         raise DataError(f"a question must be text, such as 'P(vote | age)', not {question!r}")
     asked = question_to_answer(pmf, question)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from twoway.arrays import Floats
 from twoway.checks.significance import SIGNIFICANT, holm_corrected, standardized_residuals
 from twoway.data.weights import effective_weights
-from twoway.model.pmf import JointPMF, model_of
+from twoway.model.pmf import JointPMF, pmf_of
 from twoway.notebook import Shown
 from twoway.questions.answer import contrast_answer, contrast_answer_sides, question_to_answer, share_in_groups
 from twoway.questions.conditions import condition_codes
@@ -113,7 +113,7 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
     >>> seen.shares, seen.records
     (array([0.5, 0. ]), array([2., 1.]))
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     asked = question_to_answer(pmf, question)
     if isinstance(asked, Contrast):
         sides = [side for side in (observed(pmf, side) for side in asked.sides) if side is not None]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from twoway.arrays import read_only
 from twoway.data.frames import frame_library_of
 from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
 from twoway.fitting.fit import reported_model
 from twoway.fitting.sources import evidence_of_source
 from twoway.fitting.structure import Fitted
-from twoway.model.parameters import read_only
 from twoway.report import Monitor, Progress, StopReason
 from twoway.segmentation.profile import profile_errors
 from twoway.segmentation.quality import replicated_quality, segment_quality

@@ -14,7 +14,7 @@ from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats
 from twoway.errors import DataError, check_known, whole_number
 from twoway.model.pmf import JointPMF
-from twoway.model.posterior import records_for
+from twoway.model.records import records_for_model
 from twoway.notebook import Shown
 from twoway.parallel import map_in_order
 from twoway.schema import Label
@@ -27,7 +27,7 @@ from twoway.segmentation.three_step import (
     three_step_means,
     three_step_shares,
 )
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.text import aligned, printable
 
 LEAST_REPLICATES = 50
@@ -195,7 +195,7 @@ class People:
                 )
         self.columns = {name: self._column(name) for name in others}
         self.weights = self._weights(weights)
-        self._records = records_for(pmf.schema, self.frame)
+        self._records = records_for_model(pmf.schema, self.frame)
         self._memberships = segment_memberships(self._records, pmf)
         self.assigned = Assignment.of(self._memberships, self.weights)
         if (segment := self.assigned.unusable()) is not None:

@@ -12,8 +12,9 @@ from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.parallel import map_in_order
-from twoway.solvers.evidence import CellSets, Theta
-from twoway.solvers.starts import drawn_by_name
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.starts import start_numbers
+from twoway.solvers.theta import Theta
 
 # Of more starts than _MANY, this share goes on after some passes; the best few are followed to the very end.
 _MANY, _PASSES, _SHARE = 20, 48, 0.4
@@ -96,9 +97,9 @@ class Search:
     def climb(self, theta: Theta, rank: int, passes: int = _MOST_PASSES, tol: float = _TOL) -> Climb:
         """Return the end of one climb."""
         from twoway.kernels.climbing import climb
-        from twoway.kernels.lanes import layout
+        from twoway.kernels.lanes import lane_layout
 
-        groups, (_, prototype) = self.records.schema.offsets, layout(rank)
+        groups, (_, prototype) = self.records.schema.offsets, lane_layout(rank)
         observed = (self._block.pointers, self._block.cells, self._block.weights)
         return Climb(*climb(*observed, theta, self.shares, groups, rank, passes, tol * self._n_records, prototype))
 
@@ -106,7 +107,7 @@ class Search:
         """Return starts of equal weights, with factors drawn around the overall shares by the names of variables."""
         schema = self.records.schema
         # One component of many starts is a column; no category is out of reach.
-        drawn = drawn_by_name(schema, n_starts * rank, [*seed, rank]) + 0.05
+        drawn = start_numbers(schema, n_starts * rank, [*seed, rank]) + 0.05
         factors = normalized_factors(schema, self.shares[:, None] * drawn)
         return [self.parameters(np.full(rank, 1.0 / rank), part) for part in np.split(factors, n_starts, axis=1)]
 

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, read_only
 from twoway.data.frames import frame_in_memory, make_frame
 from twoway.errors import DataError, FileFormatError, check_known
 from twoway.model.model_file import parse_model, write_model
-from twoway.model.parameters import read_only
 from twoway.model.pmf import JointPMF
-from twoway.model.posterior import records_for
+from twoway.model.records import records_for_model
 from twoway.notebook import Shown, html_table
 from twoway.report import Monitor
 from twoway.segmentation.profile import SegmentProfile, SegmentTrait
@@ -34,7 +33,7 @@ from twoway.segmentation.relations import (
 )
 from twoway.segmentation.segment_count import SegmentCount, softened_segments
 from twoway.segmentation.three_step import Correction
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.storage import container
 from twoway.text import aligned, plain_data, printable
 
@@ -111,7 +110,7 @@ class Segments(Shown):
         A record with nothing observed has the sizes. One that the model rules out, because it has what nobody in its
         likely segments had, is assigned as if each segment had one average person more.
         """
-        records = records_for(self.pmf.schema, source)
+        records = records_for_model(self.pmf.schema, source)
         memberships = segment_memberships(records, self.pmf)
         if self.pmf.has_zeros:
             impossible = np.flatnonzero(self.pmf.log_prob(records) == -np.inf)

@@ -10,21 +10,21 @@ from typing import TypeAlias
 
 from twoway.errors import DataError, check_known, whole_number
 from twoway.solvers.auto import Auto as Auto
-from twoway.solvers.combine import Chain as Chain
-from twoway.solvers.combine import MultiStart as MultiStart
+from twoway.solvers.chain import Chain as Chain
 from twoway.solvers.coupled_nmf import CoupledNMF as CoupledNMF
 from twoway.solvers.ctd import CTD as CTD
 from twoway.solvers.em import EM as EM
 from twoway.solvers.evidence import Evidence as Evidence
-from twoway.solvers.loop import Watch as Watch
 from twoway.solvers.mle_ad import MLEAD as MLEAD
+from twoway.solvers.multi_start import MultiStart as MultiStart
 from twoway.solvers.problem import IterativeSolver as IterativeSolver
 from twoway.solvers.problem import Problem as Problem
-from twoway.solvers.problem import Smoothing as Smoothing
 from twoway.solvers.problem import Solution as Solution
 from twoway.solvers.problem import Solver as Solver
+from twoway.solvers.smoothing import Smoothing as Smoothing
 from twoway.solvers.spa import SPA as SPA
 from twoway.solvers.symmetric_nmf import SymmetricNMF as SymmetricNMF
+from twoway.solvers.watch import Watch as Watch
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Auto,

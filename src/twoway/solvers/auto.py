@@ -9,17 +9,17 @@ from twoway.data.records import Records
 from twoway.data.source import RecordSource
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.solvers.combine import race
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM, fit_cells_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS
 from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
-from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.multi_start import MultiStart
+from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.smoothing import Smoothing, SmoothingChoice, choose_smoothing
 from twoway.solvers.starts import random_start, softened_start
 from twoway.solvers.symmetric_nmf import MOST_CATEGORIES, SymmetricNMF
-from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
 
 # Counting all pairs of more categories than this costs more than random starts.
 _MOST_CATEGORIES = 5000
@@ -63,7 +63,7 @@ class Auto:
             completed = SymmetricNMF().solve(problem)
             start = softened_start(completed.pmf, evidence.sets.shares)
             problems[-1] = replace(problem, start=start, origin=completed.solver)
-        solution = race(solver, problems)
+        solution = MultiStart.race(solver, problems)
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
     @staticmethod
@@ -89,7 +89,7 @@ class Auto:
         problems = [replace(raced, number=number) for number in range(self.n_starts)]
         if start is not None:
             problems[0] = replace(raced, start=start.pmf, origin=start.solver)
-        solution = race(EM(), problems)
+        solution = MultiStart.race(EM(), problems)
         if records.n_observed > _SAMPLE_CELLS:
             starts = (solution.as_start(), *solution.others)
             final = EM().solve(replace(problem, start=solution.pmf, origin=solution.solver))

@@ -17,13 +17,14 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
+from twoway.solvers.cell_sets import PairWeights
 from twoway.solvers.em import annealed_by_em, fit_cells_by_em
-from twoway.solvers.evidence import PairWeights, Theta
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.pair_matrix import PairMatrix, spread_over_cells
+from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.spa import MOST_CATEGORIES, SPA
 from twoway.solvers.starts import softened_start
+from twoway.solvers.theta import Theta
 
 Loss = Literal["kl", "euclidean"]
 
@@ -97,7 +98,7 @@ def fit_coupled_by_mirror(
     # The matrix holds each table twice.
     of_pair = pairs.weights if pair_weights == "counts" else (pairs.weights > 0).astype(float)
     of_pair = of_pair / (of_pair.sum() / 2.0)
-    weights = spread_over_cells(of_pair, schema.sizes)
+    weights = PairMatrix.spread_over_cells(of_pair, schema.sizes)
     everything = _TableLoss(loss, pairs.shares, weights)
     blocks = []
     for index in range(len(schema)):

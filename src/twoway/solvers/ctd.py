@@ -15,9 +15,9 @@ import numpy as np
 
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
-from twoway.solvers.evidence import Theta
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.theta import Theta
 from twoway.tables.tables import Tables
 
 
@@ -51,11 +51,11 @@ class CTD:
 
 def fit_ctd(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descent:
     """Return the end of the descent on half the squared error."""
-    from twoway.kernels.lanes import layout
-    from twoway.kernels.least_squares import ThreeWay, sweep_tables
+    from twoway.kernels.lanes import lane_layout
+    from twoway.kernels.least_squares import ThreeWay, sweep_least_squares
 
     schema, rank = tables.schema, start.rank
-    _, prototype = layout(rank)
+    _, prototype = lane_layout(rank)
     shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
     # Not `@`: how BLAS adds up long vectors depends on its threads. So in all sums that go into reports.
     constant = 0.5 * float(np.square(shares).sum())
@@ -68,9 +68,9 @@ def fit_ctd(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descen
 
     def update(theta: Theta) -> tuple[Theta, float]:
         nonlocal ended
-        here = ended[1] if ended[0] is theta else sweep_tables(theta, arrays, rank, 0, prototype)
+        here = ended[1] if ended[0] is theta else sweep_least_squares(theta, arrays, rank, 0, prototype)
         following = theta.copy()
-        ended = following, sweep_tables(following, arrays, rank, n_inner, prototype)
+        ended = following, sweep_least_squares(following, arrays, rank, n_inner, prototype)
         # Where the fit is exact, the difference may round to less than zero.
         return following, max(constant + here, 0.0)
 

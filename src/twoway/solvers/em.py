@@ -13,10 +13,13 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.solvers.evidence import CellSets, Theta, theta_groups, theta_of, tree_rows
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.problem import Problem, Smoothing, Solution
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import is_one_component
+from twoway.solvers.theta import Theta, theta_groups, theta_of, theta_tree_rows
+from twoway.solvers.watch import Watch
 
 # Annealing begins where this share of a component is smoothing, and goes down by this factor per stage. More, and all
 # components become one; less, and each rushes to the nearest peak.
@@ -24,9 +27,6 @@ _FIRST_SHARE = 0.25
 _SHARE_RATIO = 0.8
 _STAGES = 12
 _STAGE_PASSES = 10
-# Smoothing of a variable on a tree, for a size of four categories, and how it grows with their number.
-_USUAL_SIZE = 4.0
-_SIZE_POWER = 2.5
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def fit_cells_by_em(
     from twoway.kernels.lanes import pad_to_lanes
     from twoway.kernels.maximization import log_prior, maximize
 
-    rank, rows, groups = start.rank, tree_rows(start), theta_groups(start)
-    amounts, shares = smoothing_of_rows(sets, start, smoothing)
+    rank, rows, groups = start.rank, theta_tree_rows(start), theta_groups(start)
+    amounts, shares = sets.smoothing_of_rows(start, smoothing)
     amounts *= np.repeat(sets.copies_of_groups(start), np.diff([-1, *groups]))
     pseudo_counts = np.concatenate([amounts[:1], amounts[1:] * shares])
     own_counts = None
@@ -91,7 +91,7 @@ def fit_cells_by_em(
     return loop.descend(update, start)
 
 
-def fit_near(sets: CellSets, start: JointPMF, people: float, loop: Loop) -> Descent:
+def fit_near_by_em(sets: CellSets, start: JointPMF, people: float, loop: Loop) -> Descent:
     """Return the fit that EM leads to from a start, to which so many pseudo-people draw it.
 
     A few of them decide what the sets leave open, and nothing else.
@@ -100,20 +100,6 @@ def fit_near(sets: CellSets, start: JointPMF, people: float, loop: Loop) -> Desc
     prior[0] *= start.rank
     amount = people / start.rank
     return fit_cells_by_em(sets, start, Smoothing(amount, amount), loop, prior)
-
-
-def smoothing_of_rows(sets: CellSets, form: JointPMF, smoothing: Smoothing) -> tuple[Floats, Floats]:
-    """Return how many pseudo-records each row of θ belongs to, and how the rows behind the first share them.
-
-    The states of each hidden variable but the root are drawn to equal shares, as the root's are.
-    """
-    n_hidden, sizes = theta_groups(form)[-1] - sets.schema.n_categories, np.array(sets.schema.sizes)
-    # On a tree few states rest on many records each, and what they share out among many categories must be held back.
-    by_size = np.ones(len(sizes)) if n_hidden == 0 else (sizes / _USUAL_SIZE) ** _SIZE_POWER
-    by_size *= smoothing.times or 1.0
-    of_states = np.full(1 + n_hidden, smoothing.weights)
-    amounts = np.concatenate([of_states, smoothing.factors * np.repeat(by_size, sizes)])
-    return amounts, np.concatenate([np.full(n_hidden, 1.0 / form.rank), sets.shares])
 
 
 def annealed_by_em(sets: CellSets, start: JointPMF, smoothing: Smoothing, max_iter: int, watch: Watch) -> JointPMF:

@@ -1,29 +1,21 @@
-"""The evidence that solvers fit: records or tables, as weighted sets of observed cells and as one matrix of all pairs.
-
-A record is a set of observed cells. So is a cell of a two-way or three-way table, weighted by its count: the sum of
-Kullback-Leibler divergences between tables and model is, up to a constant, the log-likelihood of these small records.
-That is why EM on records, CNMF-OPT on pairs and the KL fit of triples are one computation here.
-"""
+"""The evidence that solvers fit: records or tables, as sets of cells and as one matrix of all pairs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats, Ints, times_log
+from twoway.arrays import Bools, Floats
 from twoway.data.records import Records
-from twoway.data.source import Block, RecordSource
+from twoway.data.source import RecordSource
 from twoway.errors import DataError
-from twoway.model.hidden_tree import HiddenTree, packed_tree, unpacked_tree
-from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
-from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
+from twoway.solvers.cell_sets import CellSets, PairWeights
 from twoway.solvers.pair_matrix import PairMatrix
 from twoway.tables.counting import count_cells
 from twoway.tables.dependence import most_dependent_tables, most_dependent_tree, table_dependence
@@ -32,11 +24,8 @@ from twoway.tables.tables import Tables
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
-    from twoway.kernels.trees import TreeRows
+    pass
 
-Theta = Floats
-"""Parameters as the kernels take them, (1 + n_categories, width): the weights above the stacked factors."""
-PairWeights = Literal["counts", "equal"]
 
 # How often an answer counts in its two-way tables besides, where it counts once in its record: in all of its tables
 # together, and in each table of the strongest tree. Held-out records and cross-tabs are fitted best with about as much.
@@ -45,197 +34,9 @@ _IN_ALL_TABLES, _IN_STRONG_TABLES = 8.0, 12.0
 _MOST_BESIDES = 200_000
 # So many variables with tables to both of two others tell how these depend on each other.
 _BRIDGES = 3
-# Records that each variable's overall shares get on top of the data.
-_EXTRA = 0.1
 _MANY_CATEGORIES = 100
 # Observed cells of the records that a model of very many tables is compared with.
 _MOST_COMPARED = 10**7
-
-
-@dataclass(frozen=True)
-class ExpectedCounts:
-    """How often each component, and each cell in each component, is expected; these add."""
-
-    counts: Theta
-    """(1 + n_categories, width): the components' totals above those of the cells."""
-    log_likelihood: float
-
-    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
-        # The left one is a partial sum that nobody else holds.
-        np.add(self.counts, other.counts, out=self.counts)
-        return ExpectedCounts(self.counts, self.log_likelihood + other.log_likelihood)
-
-
-def theta_of(pmf: JointPMF) -> Theta:
-    """Return a PMF's parameters as the kernels take them; those of hidden variables on a tree are above the factors."""
-    return packed_tree(_tree_of(pmf))[1].copy()
-
-
-def pmf_of(form: JointPMF, theta: Theta) -> JointPMF:
-    """Return the PMF of parameters, of the same form as another: with its variables, and as many hidden states."""
-    return JointPMF.from_trees(form.schema, Trees(np.ones(1), (unpacked_tree(_tree_of(form), theta),)))
-
-
-def theta_groups(pmf: JointPMF) -> Ints:
-    """Return where the groups of rows of θ begin, behind its first row: hidden variables, then visible ones."""
-    hidden = np.cumsum([0, *_tree_of(pmf).n_states[1:]])
-    return np.concatenate([hidden[:-1], hidden[-1] + pmf.schema.offsets])
-
-
-def tree_rows(pmf: JointPMF) -> TreeRows | None:
-    """Return which rows of θ belong to which hidden variable, None where there is one."""
-    return packed_tree(_tree_of(pmf))[0] if pmf.n_hidden > 1 else None
-
-
-def _tree_of(pmf: JointPMF) -> HiddenTree:
-    (tree,) = pmf.trees.trees
-    return tree
-
-
-def expected_counts(
-    records: RecordSource, theta: Theta, rank: int, threads: int | None, rows: TreeRows | None = None
-) -> ExpectedCounts:
-    """Return the sums of the E-step over all records."""
-    per_block = partial(expected_counts_of_block, theta=theta, rank=rank, rows=rows)
-    return records.map_reduce(per_block, ExpectedCounts.__add__, threads=threads)
-
-
-def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: TreeRows | None) -> ExpectedCounts:
-    """Return the sums of the E-step over a block of records."""
-    # Kernels are imported where the block is: one that travelled there would be compiled anew.
-    from twoway.kernels.expectation import expect
-    from twoway.kernels.lanes import layout
-
-    if not theta.flags.writeable:  # as one that has travelled is: a type of its own
-        theta = theta.copy()
-    counts = np.zeros(theta.shape)
-    _, prototype = layout(rank)
-    if rows is None:
-        log_likelihood = expect(block.pointers, block.cells, block.weights, theta, counts, prototype)
-        return ExpectedCounts(counts, log_likelihood)
-    from twoway.kernels.trees import expect_tree
-
-    none = np.empty(0)
-    observed = (block.pointers, block.cells, block.weights)
-    return ExpectedCounts(counts, expect_tree(*observed, rows, theta, counts, none[:, None, None], none, prototype))
-
-
-def counts_of_groups(counts: Theta, form: JointPMF) -> Floats:
-    """Return the sum of expected counts over each group of rows of θ, below the components' totals.
-
-    Shape (n_hidden + n_variables, rank): hidden variables, then visible ones.
-    """
-    counts = counts[:, : form.rank]
-    return np.vstack([counts[0], np.add.reduceat(counts[1:], theta_groups(form)[:-1], axis=0)])
-
-
-def _tables_negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
-    """Return the weighted mean over tables of Σ x log x."""
-    shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
-    of_table = np.add.reduceat(times_log(shares, shares), tables.starts[:-1])
-    weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
-    return float((of_table * weights).sum() / weights.sum())
-
-
-@dataclass(frozen=True)
-class CellSets:
-    """Records, or table cells in the shape of records, with what the fit must know about them."""
-
-    records: RecordSource
-    copies: Floats
-    """(n_variables,): how often a person's answer to each variable is counted among the sets. Once in records; in
-    tables, once in each table that holds the variable."""
-    total_copies: float
-    """How often a person is counted among the sets: once in records, else once in each table."""
-    offset: float
-    """What turns the mean negative log-likelihood into the objective: 0 for records; for tables, their negative
-    entropy, so that the objective is a divergence."""
-    threads: int | None
-    besides: Records | None = None
-    """Cells of the records' own two-way tables, which count besides."""
-
-    @classmethod
-    def of_records(cls, records: RecordSource, threads: int | None) -> CellSets:
-        """Return records as they are."""
-        return cls(records, np.ones(len(records.schema)), 1.0, 0.0, threads)
-
-    @classmethod
-    def of_tables(cls, tables: Tables, pair_weights: PairWeights, threads: int | None) -> CellSets:
-        """Return the cells of tables, weighted by their counts."""
-        copies = np.bincount(tables.sets.ravel(), minlength=len(tables.schema)).astype(np.float64)
-        offset = _tables_negative_entropy(tables, pair_weights)
-        return cls(tables.as_records(pair_weights), copies, float(len(tables)), offset, threads)
-
-    @property
-    def schema(self) -> Schema:
-        """The variables."""
-        return self.records.schema
-
-    @property
-    def total_weight(self) -> float:
-        """The weight of all sets together."""
-        return self.records.total_weight
-
-    def with_tables(self, tables: Tables, times: Floats) -> CellSets:
-        """Return records whose own two-way tables count besides, each so many times; 0 leaves a table out.
-
-        A model that is not quite right then errs less in the tables, which people look at, and a little more in what
-        a few records say of many variables at once, which is mostly chance.
-        """
-        kept = tables.part(times > 0)
-        return replace(
-            self,
-            besides=replace(kept, weights=kept.weights * times[times > 0]).as_records(),
-            copies=self.copies + np.bincount(tables.sets.ravel(), np.repeat(times, 2), len(self.schema)),
-            total_copies=self.total_copies + float(times.sum()),
-        )
-
-    def beside(self, tables: Tables, share: float) -> CellSets:
-        """Return the same sets with other tables, which count besides: together, so much for each count of the sets."""
-        times = share * self.records.total_weight / tables.weights.sum()
-        besides = replace(tables, weights=tables.weights * times).as_records()
-        return replace(self, besides=besides, offset=self.offset + share * _tables_negative_entropy(tables, "counts"))
-
-    def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
-        """Return the sums of the E-step over all sets."""
-        if self.besides is None:
-            return expected_counts(self.records, theta, rank, self.threads, rows)
-        if not isinstance(self.records, Records):
-            in_records, in_tables = (
-                expected_counts(part, theta, rank, self.threads, rows) for part in (self.records, self.besides)
-            )
-            return in_records + in_tables
-        blocks = [*self.records.blocks(), *self.besides.blocks()]
-        per_block = partial(expected_counts_of_block, theta=theta, rank=rank, rows=rows)
-        return reduce_in_order(blocks, per_block, ExpectedCounts.__add__, threads=self.threads, n_tasks=len(blocks))
-
-    @cached_property
-    def totals(self) -> Floats:
-        """How often each cell was observed, shape (n_categories,)."""
-        theta = np.zeros((1 + self.schema.n_categories, 4))
-        theta[:, 0] = 1.0
-        # The expected counts of a single component are plain counts.
-        return expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
-
-    @cached_property
-    def shares(self) -> Floats:
-        """Each variable's overall shares (n_categories,), with a tenth of a record spread evenly on top.
-
-        The extra keeps a category that was declared but never seen possible.
-        """
-        totals = self.totals
-        sizes = np.array(self.schema.sizes)
-        of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
-        return (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
-
-    def copies_of_groups(self, form: JointPMF) -> Floats:
-        """Return how often a person is counted in each group of rows of θ: hidden variables, then visible ones."""
-        # A table speaks of the transitions on one path of the tree only.
-        return np.concatenate([[self.total_copies], [self.copies.mean()] * (form.n_hidden - 1), self.copies])
-
-    def support(self, counts: Theta, form: JointPMF) -> Floats:
-        """Return on how many people each component rests, and each of its factors, as `counts_of_groups`."""
-        return counts_of_groups(counts, form) / np.maximum(self.copies_of_groups(form), 1.0)[:, None]
 
 
 class Evidence:

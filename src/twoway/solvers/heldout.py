@@ -11,7 +11,6 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
-from twoway.model.hidden_tree import packed_tree
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import Posterior
 
@@ -69,11 +68,14 @@ def held_out_folds(
     records: Records, *, seed: int, n_folds: int = N_FOLDS, many: int = _MANY_CELLS
 ) -> list[tuple[Records, Records]]:
     """Return pairs of training and held-out records, as `Records.folds`; not all of them where a few say enough."""
-    folds = [(without_zeros(train), without_zeros(held)) for train, held in records.folds(n_folds, seed=seed)]
+    folds = [
+        (held_out_without_zeros(train), held_out_without_zeros(held))
+        for train, held in records.folds(n_folds, seed=seed)
+    ]
     return folds[:_FOLDS_OF_MANY] if records.n_observed > many else folds
 
 
-def without_zeros(fold: Records) -> Records:
+def held_out_without_zeros(fold: Records) -> Records:
     """Return the records that have a weight: those of the other folds have none."""
     return fold if fold.weights is None else fold.take(np.flatnonzero(fold.weights))
 
@@ -85,13 +87,13 @@ def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
     return pmf.log_prob(held_out)[has_weight], weights[has_weight]
 
 
-def cell_scores(pmf: JointPMF, held_out: Records) -> Floats:
+def held_out_cell_scores(pmf: JointPMF, held_out: Records) -> Floats:
     """Return the log-probability of each observed cell given the others of its record, (n_observed,).
 
     The model has one tree, and no factor of 0.
     """
     (tree,) = pmf.trees.trees
-    rows, theta, _ = packed_tree(tree)
+    rows, theta, _ = tree.packed
     scores = [np.empty(0)]
     for block in held_out.blocks():
         cells = block.cells[block.pointers[0] : block.pointers[-1]].astype(np.int64)

@@ -1,4 +1,4 @@
-"""The one loop of all iterative solvers, and the watch over its progress.
+"""The one loop of all iterative solvers.
 
 It takes any fixed-point map that never raises its objective, and accelerates it by squared extrapolation
 (SQUAREM: Varadhan and Roland, Simple and globally convergent methods for accelerating the convergence of
@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Self, SupportsFloat, TypeVar, cast
+from typing import SupportsFloat, TypeVar
 
 import numpy as np
 
 from twoway.errors import DataError, whole_number
 from twoway.model.pmf import JointPMF
-from twoway.report import Monitor, Progress, ProgressBar, StopReason
-from twoway.solvers.evidence import Theta, pmf_of, theta_groups, theta_of
+from twoway.report import Progress, StopReason
+from twoway.solvers.theta import Theta, pmf_of_theta, theta_groups, theta_of
+from twoway.solvers.watch import Watch
 from twoway.storage.checkpoint import Checkpoint, SavedLoop
 
 # The longest extrapolation tried at first; it grows while it succeeds.
@@ -31,95 +30,6 @@ _SMALL_OBJECTIVE = 1e-6
 State = TypeVar("State")
 Update = Callable[[Theta], tuple[Theta, float]]
 """From a point to the next one, with the objective at the given point."""
-
-
-class Watch:
-    """Reports the progress of a computation, and remembers what ended it early: Ctrl-C, or a time limit."""
-
-    def __init__(
-        self,
-        monitor: Monitor | None = None,
-        parent: Watch | None = None,
-        checkpoint: Checkpoint | None = None,
-        deadline: float = math.inf,
-    ) -> None:
-        self._monitor = monitor
-        shared = SimpleNamespace(stopped=None, deadline=deadline)
-        self._shared: SimpleNamespace = shared if parent is None else parent._shared
-        self.checkpoint = checkpoint
-        """Where loops save their states, and find those of an earlier run."""
-
-    @classmethod
-    @contextmanager
-    def showing(
-        cls, monitor: Monitor | bool | None, checkpoint: Checkpoint | None = None, deadline: float = math.inf
-    ) -> Iterator[Self]:
-        """Return a context that gives a watch; True shows a progress bar, a function gets each progress."""
-        if not callable(monitor) and not isinstance(monitor, bool | None):
-            raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
-        with ProgressBar() if monitor is True else nullcontext(monitor or None) as callback:
-            yield cls(callback, checkpoint=checkpoint, deadline=deadline)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether anybody sees the progress, so that the time left is worth an estimate."""
-        return self._monitor is not None
-
-    @property
-    def stopped(self) -> StopReason | None:
-        """What ended the computation early, if anything did."""
-        return cast("StopReason | None", self._shared.stopped)
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the computation ended early."""
-        return self.stopped is not None
-
-    def interrupt(self, reason: StopReason = StopReason.INTERRUPTED) -> None:
-        """Remember what ended the computation, unless something else did before."""
-        self._shared.stopped = self._shared.stopped or reason
-
-    def ends(self) -> bool:
-        """Return whether to end here; only this looks at the clock, so that what is done in time counts as done."""
-        if time.monotonic() >= self._shared.deadline:
-            self.interrupt(StopReason.TIME_LIMIT)
-        return self.interrupted
-
-    @contextmanager
-    def guard(self) -> Iterator[None]:
-        """Return a context that Ctrl-C ends, and not the program: results up to then are kept."""
-        try:
-            yield
-        except KeyboardInterrupt:
-            self.interrupt()
-
-    def show(self, progress: Progress) -> None:
-        """Pass the progress on to the monitor."""
-        if self._monitor is not None:
-            self._monitor(progress)
-
-    def counting(self, task: str, whole: int) -> Callable[[int], None]:
-        """Return a function that shows how many of so many parts of a task are done."""
-        return lambda done: self.show(Progress(task, done, whole))
-
-    def part(self, task: str, before: int, whole: int, began: float) -> Watch:
-        """Return a watch for a part of a task that began at a time and has done ``before`` of its ``whole`` passes."""
-        monitor = self._monitor
-        if monitor is None:
-            return self.quiet()
-        done = before
-
-        def show(progress: Progress) -> None:
-            nonlocal done
-            done = min(max(done, before + progress.done), whole)
-            left = (time.monotonic() - began) * (whole - done) / done if 50 * done > whole else None
-            monitor(Progress(task, done, whole, progress.objective, left))
-
-        return Watch(show, self, self.checkpoint)
-
-    def quiet(self) -> Watch:
-        """Return a watch for a part of the computation that is too small to show."""
-        return Watch(None, self, self.checkpoint)
 
 
 @dataclass(frozen=True)
@@ -197,7 +107,7 @@ class Loop:
         if state.stop_reason is None:
             self._run(update, state, start)
         assert state.stop_reason is not None
-        return Descent(pmf_of(start, state.best), tuple(state.objectives), state.stop_reason)
+        return Descent(pmf_of_theta(start, state.best), tuple(state.objectives), state.stop_reason)
 
     def follow(self, advance: Callable[[State | None], tuple[State, float]]) -> tuple[State, list[float], StopReason]:
         """Return the last of a chain of states that never raise their objective, their objectives, and why it ended.

@@ -19,9 +19,9 @@ from twoway.report import Progress
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.problem import Problem, Smoothing, Solution
-from twoway.solvers.tree_mixture import fit_random_mixture
-from twoway.solvers.tuning import Candidates, SmoothingChoice
+from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.smoothing import Candidates, Smoothing, SmoothingChoice
+from twoway.solvers.tree_mixture import fit_random_tree_mixture
 from twoway.solvers.visible_trees import VisibleMixture
 
 # Numbers of trees that are tried, from the first until one is no better; and records that each needs.
@@ -48,6 +48,17 @@ class MixtureChoice(SmoothingChoice):
 
     n_trees: int
 
+    def with_more_trees(self, problem: Problem) -> MixtureChoice:
+        """Return the choice with as many trees as a larger part of the records asks for, where there is one."""
+        records, watch = problem.evidence.records, problem.watch
+        if records is None or records.n_observed <= CHOICE_CELLS or watch.interrupted:
+            return self
+        search = _MixtureSearch(problem, problem.evidence.sample(_TREE_CELLS, seed=problem.seed))
+        best = (self.n_trees, self.smoothing.factors)
+        with watch.guard(), threadpool_limits(1):
+            best = search.best_number(best)
+        return replace(self, n_trees=best[0], candidates=(*self.candidates, *search.candidates))
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -70,7 +81,7 @@ class Mixture:
         with problem.watch.guard(), threadpool_limits(1):
             for number in range(self.n_starts):
                 seeds = (problem.seed, number)
-                fits.append(fit_random_mixture(sample, problem.rank, smoothing, seeds, loop, evidence.threads))
+                fits.append(fit_random_tree_mixture(sample, problem.rank, smoothing, seeds, loop, evidence.threads))
                 if problem.watch.interrupted:
                     break
         if not fits:
@@ -116,18 +127,6 @@ def choose_mixture(problem: Problem, n_trees: int | None, rival: HeldOut | None 
                 held_out = search.all_folds(*best)
     smoothing = problem.smoothing or Smoothing(best[1], best[1])
     return MixtureChoice(smoothing, search.candidates, None if watch.interrupted else held_out, best[0])
-
-
-def with_more_trees(problem: Problem, choice: MixtureChoice) -> MixtureChoice:
-    """Return the choice with as many trees as a larger part of the records asks for, where there is one."""
-    records, watch = problem.evidence.records, problem.watch
-    if records is None or records.n_observed <= CHOICE_CELLS or watch.interrupted:
-        return choice
-    search = _MixtureSearch(problem, problem.evidence.sample(_TREE_CELLS, seed=problem.seed))
-    best = (choice.n_trees, choice.smoothing.factors)
-    with watch.guard(), threadpool_limits(1):
-        best = search.best_number(best)
-    return replace(choice, n_trees=best[0], candidates=(*choice.candidates, *search.candidates))
 
 
 class _MixtureSearch:
@@ -185,7 +184,7 @@ class _MixtureSearch:
     def _scores(self, number: int, n_trees: int, amount: float) -> tuple[Floats, Floats]:
         train, held = self.folds[number]
         loop = Loop("comparing mixtures of trees", _CHOICE_PASSES, _CHOICE_TOL, self._watch.quiet())
-        fitted = fit_random_mixture(train, n_trees, Smoothing(amount, amount), self._seeds, loop, self._threads)
+        fitted = fit_random_tree_mixture(train, n_trees, Smoothing(amount, amount), self._seeds, loop, self._threads)
         if self._watch.interrupted:
             raise KeyboardInterrupt
         scores, weights = held_out_scores(fitted.pmf, held)

@@ -20,7 +20,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats
 from twoway.schema import Schema
-from twoway.solvers.pair_matrix import PairMatrix, spread_over_cells
+from twoway.solvers.pair_matrix import PairMatrix
 from twoway.tables.pair_graph import PairGraph
 
 # Where more blocks are missing, least squares alone fill them in: among so many others they are not held by a few.
@@ -48,7 +48,7 @@ class PairResiduals:
     def of(cls, pairs: PairMatrix, shares: Floats) -> Self:
         """Return the residuals of tables, given the variables' overall shares (n_categories,)."""
         schema = pairs.schema
-        observed = spread_over_cells(pairs.weights > 0, schema.sizes)
+        observed = PairMatrix.spread_over_cells(pairs.weights > 0, schema.sizes)
         # Tables need not agree on a margin: each has its own taken out.
         margins = np.repeat(np.add.reduceat(pairs.shares, schema.offsets[:-1], axis=1), schema.sizes, axis=1)
         roots = np.sqrt(shares)
@@ -130,7 +130,7 @@ class PairResiduals:
         v = np.zeros((len(scales), n_directions))
         v[:, :n_found] = vectors[:, kept] * np.sqrt(np.maximum(scales[kept], 0.0))
         # Blocks that could not be imputed are zero, and draw V to zero.
-        weights, product = spread_over_cells(self.weights, self.schema.sizes), v @ v.T
+        weights, product = PairMatrix.spread_over_cells(self.weights, self.schema.sizes), v @ v.T
         square = (weights * product**2).sum()
         return v * np.sqrt(max((weights * product * self.values).sum() / square, 1.0)) if square > 0 else v
 
@@ -143,7 +143,7 @@ class PairResiduals:
         schema, v = self.schema, self.root(n_directions)
         if not n_directions:
             return v, [self._misfit(v, ridge)]
-        weighted = self.values * spread_over_cells(self.weights, schema.sizes)
+        weighted = self.values * PairMatrix.spread_over_cells(self.weights, schema.sizes)
         parts = [schema.cells(index) for index in range(len(schema))]
         grams = np.array([v[rows].T @ v[rows] for rows in parts])
         misfits = [self._misfit(v, ridge)]
@@ -161,5 +161,5 @@ class PairResiduals:
         return v, misfits
 
     def _misfit(self, v: Floats, ridge: float) -> float:
-        squares = spread_over_cells(self.weights, self.schema.sizes) * np.square(self.values - v @ v.T)
+        squares = PairMatrix.spread_over_cells(self.weights, self.schema.sizes) * np.square(self.values - v @ v.T)
         return float(squares.sum() + ridge * np.square(v).sum())

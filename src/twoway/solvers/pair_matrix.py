@@ -19,11 +19,6 @@ from twoway.tables.tables import Tables
 T = TypeVar("T", bound=np.generic)
 
 
-def spread_over_cells(of_pairs: NDArray[T], sizes: Sequence[int] | Ints) -> NDArray[T]:
-    """Return what belongs to pairs of variables, for each pair of their categories."""
-    return np.repeat(np.repeat(of_pairs, sizes, axis=0), sizes, axis=1)
-
-
 @dataclass(frozen=True)
 class PairMatrix:
     """Shares of every available pair, (n_categories, n_categories) and symmetric; zero where no table is."""
@@ -80,3 +75,8 @@ class PairMatrix:
         for size in sizes:
             reachable |= reachable << size
         return any(reachable >> size & 1 for size in range(rank, sum(sizes) - rank + 1))
+
+    @staticmethod
+    def spread_over_cells(of_pairs: NDArray[T], sizes: Sequence[int] | Ints) -> NDArray[T]:
+        """Return what belongs to pairs of variables, for each pair of their categories."""
+        return np.repeat(np.repeat(of_pairs, sizes, axis=0), sizes, axis=1)

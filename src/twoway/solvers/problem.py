@@ -4,41 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.report import Report, Start, StopReason
-from twoway.schema import Schema
-from twoway.solvers.evidence import CellSets, Evidence
+from twoway.report import Start, StopReason
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import HeldOut
-from twoway.solvers.loop import Descent, Loop, Watch
+from twoway.solvers.loop import Descent, Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start
-
-
-class Smoothing(NamedTuple):
-    """Pseudo-records per component, by which factors and weights are drawn toward the plainest ones."""
-
-    factors: float = 0.0
-    """Toward each variable's overall shares."""
-    weights: float = 0.0
-    """Toward equal weights."""
-    times: tuple[float, ...] = ()
-    """How many times as much each variable gets, by its own evidence; empty for once each."""
-
-    @classmethod
-    def of_report(cls, report: Report, schema: Schema) -> Smoothing:
-        """Return the smoothing that a report tells of."""
-        return cls(report.smoothing, report.weight_smoothing, cls.times_by_name(report.smoothing_times, schema))
-
-    @staticmethod
-    def times_by_name(named: Mapping[str, float], schema: Schema) -> tuple[float, ...]:
-        """Return how many times as much each variable gets: what `named_times` was."""
-        return tuple(float(named.get(name, 1.0)) for name in schema.names) if named else ()
-
-    def named_times(self, schema: Schema) -> dict[str, float]:
-        """Return how many times as much variables get, by name; those of once are left out."""
-        return {name: times for name, times in zip(schema.names, self.times, strict=False) if times != 1.0}
+from twoway.solvers.watch import Watch
 
 
 @dataclass(frozen=True)

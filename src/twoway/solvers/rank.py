@@ -26,14 +26,17 @@ from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.report import Progress
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence, theta_of
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_out_scores, try_in_order
-from twoway.solvers.loop import Descent, Loop, Watch
+from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.pair_matrix import PairMatrix
-from twoway.solvers.problem import Smoothing
 from twoway.solvers.resampling import TableResampling
-from twoway.solvers.starts import drawn_by_name, is_one_component, random_start
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.starts import is_one_component, random_start, start_numbers
+from twoway.solvers.theta import theta_of
+from twoway.solvers.watch import Watch
 from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.tables.tables import Tables
 
@@ -99,14 +102,14 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
         most = max(1.0, evidence.sets.records.total_weight / _RECORDS_PER_COMPONENT)
     # One component is the baseline that all others have to beat.
     tried = sorted({1, *(rank for rank in asked if rank <= most)})
-    search = _Search(tried, None if ranks is None else frozenset(asked))
+    search = _RankSearch(tried, None if ranks is None else frozenset(asked))
     if evidence.records is None:
         return _rank_from_tables(evidence, search, seed, watch)
     return _rank_from_records(evidence, search, seed, watch)
 
 
 @dataclass(frozen=True)
-class _Search:
+class _RankSearch:
     """Which ranks are tried, and which may be chosen."""
 
     ranks: list[int]
@@ -139,7 +142,7 @@ class _Search:
                 attempt((low + high) // 2)
 
 
-class _Ladder:
+class _RankLadder:
     """Fits of ever higher ranks to the same sets, each from the one below."""
 
     def __init__(self, sets: CellSets, max_iter: int, seed: int, watch: Watch) -> None:
@@ -171,7 +174,7 @@ def _split_to_rank(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF
     weights, stacked = pmf.weights.copy(), pmf.stacked.copy()
     while len(weights) < rank:
         chosen = int(random.choice(len(weights), p=weights / weights.sum()))
-        drawn = drawn_by_name(pmf.schema, 2, (*seeds, len(weights))) + 0.3
+        drawn = start_numbers(pmf.schema, 2, (*seeds, len(weights))) + 0.3
         parts = normalized_factors(pmf.schema, stacked[:, [chosen]] * drawn)
         stacked[:, chosen] = parts[:, 0]
         stacked = np.column_stack([stacked, parts[:, 1]])
@@ -184,7 +187,7 @@ def _split_to_rank(pmf: JointPMF, rank: int, seeds: tuple[int, ...]) -> JointPMF
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _RankTrial:
     """How well a rank predicts held-out records, with which smoothing, and whether its fits converged."""
 
     held_out: HeldOut
@@ -192,18 +195,18 @@ class _Trial:
     converged: bool
 
 
-def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
+def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch: Watch) -> RankChoice:
     sets, sample = evidence.sets, evidence.sample(CHOICE_CELLS, seed=seed)
     folds = held_out_folds(sample, seed=seed, many=_MANY)
     if not folds:
         least = min(search.allowed or {1})
         return RankChoice(least, ({"rank": least, "held_out": None},))
-    ladders = [_Ladder(replace(sets, records=train), _MOST_PASSES, seed, watch) for train, _ in folds]
-    tried: dict[int, _Trial] = {}
+    ladders = [_RankLadder(replace(sets, records=train), _MOST_PASSES, seed, watch) for train, _ in folds]
+    tried: dict[int, _RankTrial] = {}
 
     def try_rank(rank: int) -> bool:
         descents = ladders[0].climb(rank, *_SMOOTHINGS)
-        best, of_first = _scored_in_halves(descents, folds[0][1])
+        best, of_first = _rank_scores_in_halves(descents, folds[0][1])
         amount, first = _SMOOTHINGS[best], descents[best]
         ladders[0].fits[rank] = first.pmf
         others = [ladder.climb(rank, amount)[0] for ladder in ladders[1:]]
@@ -211,14 +214,14 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
         held_out, fits = HeldOut.of_folds([of_first, *of_others]), [first, *others]
         if tried and all(is_one_component(fit.pmf) for fit in fits):  # this is rank 1, with more smoothing
             held_out = tried[1].held_out
-        gain, error = _peak_trial(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
-        tried[rank] = _Trial(held_out, amount, all(fit.converged for fit in fits))
+        gain, error = _peak_rank(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
+        tried[rank] = _RankTrial(held_out, amount, all(fit.converged for fit in fits))
         return gain > max(error, _LEAST_GAIN)
 
     search.run(try_rank, lambda: _rank_of_records(search.eligible(tried)), watch)
     if not tried:
         raise KeyboardInterrupt
-    peak, baseline = _peak_trial(tried).held_out, tried[min(tried)].held_out
+    peak, baseline = _peak_rank(tried).held_out, tried[min(tried)].held_out
     candidates = []
     for rank, trial in sorted(tried.items()):
         behind, error = trial.held_out.behind(peak)
@@ -235,12 +238,12 @@ def _rank_from_records(evidence: Evidence, search: _Search, seed: int, watch: Wa
         )
     rank = _rank_of_records(search.eligible(tried))
     chosen = tried[rank]
-    whole = _Ladder(replace(sets, records=sample), _MOST_PASSES, seed, watch)
+    whole = _RankLadder(replace(sets, records=sample), _MOST_PASSES, seed, watch)
     pmf = whole.fit(ladders[0].fits[rank], chosen.amount).pmf
     return RankChoice(rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
 
 
-def _scored_in_halves(descents: Sequence[Descent], held: Records) -> tuple[int, tuple[Floats, Floats]]:
+def _rank_scores_in_halves(descents: Sequence[Descent], held: Records) -> tuple[int, tuple[Floats, Floats]]:
     """Return which of several fits predicts best what was held out, and its scores and weights without that choice.
 
     They are those of the fit that predicts the other half of it best.
@@ -251,16 +254,16 @@ def _scored_in_halves(descents: Sequence[Descent], held: Records) -> tuple[int, 
     return int(np.argmax(scores @ weights)), (np.where(is_even, scores[by_odd], scores[by_even]), weights)
 
 
-def _peak_trial(tried: Mapping[int, _Trial]) -> _Trial:
+def _peak_rank(tried: Mapping[int, _RankTrial]) -> _RankTrial:
     """Return the rank that predicts best."""
     return max(tried.values(), key=lambda trial: trial.held_out.mean)
 
 
-def _rank_of_records(eligible: Mapping[int, _Trial]) -> int:
+def _rank_of_records(eligible: Mapping[int, _RankTrial]) -> int:
     """Return the smallest rank that is within a standard error of the best."""
-    peak = _peak_trial(eligible).held_out
+    peak = _peak_rank(eligible).held_out
 
-    def is_good(trial: _Trial) -> bool:
+    def is_good(trial: _RankTrial) -> bool:
         behind, error = trial.held_out.behind(peak)
         return behind <= max(error, _LEAST_GAIN)
 
@@ -270,9 +273,9 @@ def _rank_of_records(eligible: Mapping[int, _Trial]) -> int:
 # From tables
 
 
-def _rank_from_tables(evidence: Evidence, search: _Search, seed: int, watch: Watch) -> RankChoice:
+def _rank_from_tables(evidence: Evidence, search: _RankSearch, seed: int, watch: Watch) -> RankChoice:
     tables, sets = evidence.tables(evidence.given_order), evidence.sets
-    ladder = _Ladder(sets, _MOST_OVER_TABLES, seed, watch)
+    ladder = _RankLadder(sets, _MOST_OVER_TABLES, seed, watch)
     graph = PairGraph.of(tables) if tables.order == 2 else None
     # Each person is counted in many tables: so many times too often.
     copies = float(sets.copies.mean())
@@ -286,7 +289,7 @@ def _rank_from_tables(evidence: Evidence, search: _Search, seed: int, watch: Wat
         trial["aic"] = 2.0 * descent.pmf.n_parameters - 2.0 * log_likelihood
         splits = [] if graph is None else graph.splits(rank + 2, np.random.default_rng(seed))
         if splits:
-            shown = table_spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
+            shown = rank_spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
             trial |= {"singular": shown.singular[rank], "noise": shown.noise}
         has_least_aic = all(trial["aic"] < other["aic"] for other in tried.values())
         tried[rank] = trial
@@ -313,7 +316,7 @@ def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> tuple[int, How
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class RankSpectrum:
     """The singular values of stacked tables, and what chance alone would make."""
 
     singular: tuple[float, ...]
@@ -332,9 +335,9 @@ class Spectrum:
         return self.singular[rank - 1] / self.noise if self.noise > 0 else math.inf
 
 
-def table_spectrum(
+def rank_spectrum(
     tables: Tables, pmf: JointPMF, splits: Sequence[PairSplit], n_records: float | None, seed: int
-) -> Spectrum:
+) -> RankSpectrum:
     """Return the singular values of the tables between two groups, and those that chance makes around a model.
 
     Parameters
@@ -358,20 +361,20 @@ def table_spectrum(
 
     resampling = TableResampling(tables, pmf, n_records)
     drawn = [scaled(PairMatrix.of(resampling.tables(seed, draw)).shares) for draw in range(_DRAWS)]
-    observed = [_singular_values(matrix) for matrix in scaled(PairMatrix.of(tables).shares)]
+    observed = [_rank_spectrum_values(matrix) for matrix in scaled(PairMatrix.of(tables).shares)]
     if min(map(len, observed)) > pmf.rank:
         # A model of rank F has nothing behind its F-th singular value: what a sample has there is chance.
-        noise = max(float(_singular_values(matrix)[pmf.rank]) for draw in drawn for matrix in draw)
+        noise = max(float(_rank_spectrum_values(matrix)[pmf.rank]) for draw in drawn for matrix in draw)
         best = max(observed, key=lambda values: float(values[pmf.rank]))
     else:
         # It leaves no room behind. No singular value moves farther than the largest that chance makes by itself.
         own = scaled((pmf.stacked * pmf.weights) @ pmf.stacked.T)
-        noise = max(float(_singular_values(a - b)[0]) for draw in drawn for a, b in zip(draw, own, strict=True))
+        noise = max(float(_rank_spectrum_values(a - b)[0]) for draw in drawn for a, b in zip(draw, own, strict=True))
         best = observed[0]
-    return Spectrum(tuple(float(value) for value in best), noise)
+    return RankSpectrum(tuple(float(value) for value in best), noise)
 
 
-def _singular_values(matrix: Floats) -> Floats:
+def _rank_spectrum_values(matrix: Floats) -> Floats:
     """Return the singular values, largest first."""
     squares = np.linalg.eigvalsh(matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix)
     return np.asarray(np.sqrt(np.maximum(squares[::-1], 0.0)))

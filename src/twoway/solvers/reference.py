@@ -24,9 +24,10 @@ from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start, softened_start
+from twoway.solvers.watch import Watch
 from twoway.tables.flat_counts import flat_entries
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
@@ -46,7 +47,7 @@ _CYCLES, _SETTLED = 50, 1e-5
 _LEAST = 1e-300
 
 
-def mean_of_random_models(evidence: Evidence, smoothing: Smoothing, seed: int, watch: Watch) -> JointPMF:
+def random_reference(evidence: Evidence, smoothing: Smoothing, seed: int, watch: Watch) -> JointPMF:
     """Return a model of one hidden variable: the mean of fits from random starts, at least of one."""
     models: list[JointPMF] = []
     while len(models) < _N_MODELS and not (models and watch.ends()):
@@ -60,25 +61,25 @@ def mean_of_random_models(evidence: Evidence, smoothing: Smoothing, seed: int, w
     return JointPMF.from_stacked(evidence.schema, weights, np.hstack([model.stacked for model in models]))
 
 
-def best_power(evidence: Evidence, smoothing: Smoothing, seed: int, watch: Watch) -> float:
+def best_reference_power(evidence: Evidence, smoothing: Smoothing, seed: int, watch: Watch) -> float:
     """Return how far from independence the start best predicts tables, each from others that still connect all.
 
     The largest power where no table can be held out: then no variables are connected in a circle.
     """
     tables, random = evidence.tables(2), np.random.default_rng(seed)
     errors = np.zeros(len(_POWERS))
-    for held in _folds(tables, random):
+    for held in _reference_folds(tables, random):
         if watch.ends():
             break
         left = np.ones(len(tables), dtype=bool)
         left[held] = False
         others = tables.part(left)
-        single = mean_of_random_models(
+        single = random_reference(
             Evidence(evidence.schema, tables=others, threads=evidence.threads), smoothing, seed, watch
         )
         for number in held[: -(-_MOST_COMPARED // _N_FOLDS)]:
             pair, observed = tables.sets[number].tolist(), tables.array(number) / tables.totals[number]
-            part = _grown(pair, others.together, ~others.together, np.array(evidence.schema.sizes))
+            part = _grown_reference_part(pair, others.together, ~others.together, np.array(evidence.schema.sizes))
             away = tuple(place for place, index in enumerate(part) if index not in pair)
             for place, power in enumerate(_POWERS):
                 joint = reference_joint(others, single, part, power, tables.together)
@@ -86,7 +87,7 @@ def best_power(evidence: Evidence, smoothing: Smoothing, seed: int, watch: Watch
     return _POWERS[int(np.flatnonzero(errors == errors.min())[-1])]
 
 
-def _folds(tables: Tables, random: np.random.Generator) -> Iterator[list[int]]:
+def _reference_folds(tables: Tables, random: np.random.Generator) -> Iterator[list[int]]:
     """Yield tables to hold out together, so that the others still connect all variables; all that can be, once."""
     # By names, so that the order of variables does not matter.
     order = sorted(range(len(tables)), key=lambda number: sorted(tables.names[number]))
@@ -126,7 +127,7 @@ def reference_tables(tables: Tables, single: JointPMF, power: float) -> Tables:
     sizes, everything = tables.schema.sizes, list(range(len(tables.schema)))
     order, parts = 3, iter([everything])
     if math.prod(sizes) > _MOST_CELLS or len(sizes) < 3:
-        order, parts = 2, _parts(tables)
+        order, parts = 2, _reference_parts(tables)
     weight, entries = float(np.median(tables.weights)), {}
     for part in parts:
         joint = reference_joint(tables, single, part, power)
@@ -145,7 +146,7 @@ def reference_joint(
 
     ``together`` says which variables tables connect; by default these tables.
     """
-    start = _start(tables.schema, single, variables, power, tables.together if together is None else together)
+    start = _reference_start(tables.schema, single, variables, power, tables.together if together is None else together)
     joint = start
     place_of = {variable: place for place, variable in enumerate(variables)}
     targets = []
@@ -167,7 +168,9 @@ def reference_joint(
     return np.asarray(total / total.sum() if total.any() else start)
 
 
-def _start(schema: Schema, single: JointPMF, variables: Sequence[int], power: float, together: Bools) -> Floats:
+def _reference_start(
+    schema: Schema, single: JointPMF, variables: Sequence[int], power: float, together: Bools
+) -> Floats:
     """Return a joint between independence and one hidden variable; blocks of variables differ from it by themselves."""
     own = {index: np.maximum(single.stacked[schema.cells(index)] @ single.weights, _LEAST) for index in variables}
 
@@ -178,14 +181,14 @@ def _start(schema: Schema, single: JointPMF, variables: Sequence[int], power: fl
         return plain
 
     joint = independent(variables)
-    for block in _blocks(together, variables):
+    for block in _reference_blocks(together, variables):
         hidden = single.trees.of_variables(block).joint() / np.maximum(independent(block), _LEAST)
         others = tuple(place for place, index in enumerate(variables) if index not in block)
         joint *= np.expand_dims(np.maximum(hidden, _LEAST) ** power, others)
     return joint
 
 
-def _blocks(together: Bools, variables: Sequence[int]) -> Iterator[list[int]]:
+def _reference_blocks(together: Bools, variables: Sequence[int]) -> Iterator[list[int]]:
     """Yield groups of three or more variables, in schema order, that no single one of them can part."""
     from scipy.sparse.csgraph import connected_components
 
@@ -206,7 +209,7 @@ def _blocks(together: Bools, variables: Sequence[int]) -> Iterator[list[int]]:
             yield [variables[place] for place in block]
 
 
-def _parts(tables: Tables) -> Iterator[list[int]]:
+def _reference_parts(tables: Tables) -> Iterator[list[int]]:
     """Yield groups of variables whose joint is small, until each pair without a table is in one of them."""
     sizes, linked = np.array(tables.schema.sizes), tables.together.astype(np.int64)
     is_open = np.triu(~tables.together, 1)
@@ -214,13 +217,13 @@ def _parts(tables: Tables) -> Iterator[list[int]]:
         pairs = np.argwhere(is_open)
         if not len(pairs):
             return
-        part = _grown(pairs[0].tolist(), linked, is_open | is_open.T, sizes)
+        part = _grown_reference_part(pairs[0].tolist(), linked, is_open | is_open.T, sizes)
         is_open[np.ix_(part, part)] = False
         if linked[np.ix_(part, part)].any():
             yield part
 
 
-def _grown(part: Sequence[int], linked: NDArray[Any], is_open: Bools, sizes: Ints) -> list[int]:
+def _grown_reference_part(part: Sequence[int], linked: NDArray[Any], is_open: Bools, sizes: Ints) -> list[int]:
     """Return a part with more variables, in schema order, as long as its joint is small."""
     part = list(part)
     while True:

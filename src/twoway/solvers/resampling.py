@@ -1,46 +1,47 @@
-"""Other samples of the same size: records drawn with replacement, or tables counted on people drawn from a model."""
+"""Other samples of the same size: records drawn with replacement or by a survey's design, or tables of other people."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.data.records import Records
 from twoway.datasets.synthetic import draw_records
 from twoway.model.pmf import JointPMF
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.solvers.evidence import CellSets, Evidence
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.evidence import Evidence
 from twoway.tables.privacy import nonnegative_noisy
 from twoway.tables.tables import Tables
 
 # More simulated people are not needed; the effect of chance is scaled to the number of people.
 _MOST_SIMULATED = 100_000
 _MOST_COUNTED = 5e7  # people times tables
-
+# The part of the way to another sample that weights go.
+_STEP = 0.3
 
 SetsOf: TypeAlias = Callable[[Evidence], CellSets]
 """From records to what a model is fitted to: these alone, or with their two-way tables."""
+WeightsOf: TypeAlias = Callable[[int, int], Floats]
+"""From a seed and the number of a sample to its weights, (n_records,), in units of an effective record."""
 
 
-def records_alone(evidence: Evidence) -> CellSets:
-    """Return the records without their tables."""
-    return evidence.sets
-
-
-def sets_of_report(report: Report | None, schema: Schema) -> SetsOf:
+def sample_as_fitted(report: Report | None, schema: Schema) -> SetsOf:
     """Return what a model of this report was fitted to; the tables of given neighbours count as they did then."""
     if report is None or not report.counts_tables:
-        return records_alone
+        return lambda evidence: evidence.sets
     edges = [(schema.index(one), schema.index(other)) for one, other in report.edges]
     return lambda evidence: evidence.tree_sets(edges or None)
 
 
-def sample_sets(records: Records, sets_of: SetsOf) -> CellSets:
+def resampled_sets(records: Records, sets_of: SetsOf) -> CellSets:
     """Return what a sample is fitted to, in one thread."""
     return sets_of(Evidence(records.schema, records=records, threads=1))
 
@@ -48,7 +49,7 @@ def sample_sets(records: Records, sets_of: SetsOf) -> CellSets:
 class RecordResampling:
     """Draws people with replacement from the records, each with their weight: records get counts, none is copied."""
 
-    def __init__(self, records: Records, sets_of: SetsOf = records_alone) -> None:
+    def __init__(self, records: Records, sets_of: SetsOf = lambda evidence: evidence.sets) -> None:
         self._records = records = records.for_fit()
         self._sets_of = sets_of
         weights = np.ones(records.n_records) if records.weights is None else records.weights
@@ -57,7 +58,7 @@ class RecordResampling:
 
     def original(self) -> CellSets:
         """Return the records themselves."""
-        return sample_sets(self._records, self._sets_of)
+        return resampled_sets(self._records, self._sets_of)
 
     def draw(self, seed: int, number: int) -> CellSets:
         """Return as many people, drawn with replacement."""
@@ -65,7 +66,76 @@ class RecordResampling:
         n_people = self._people.sum()
         drawn = random.multinomial(max(1, round(n_people)), self._people / n_people)
         sample = self._records.reweighted(drawn.astype(np.float64) * self._each)
-        return sample_sets(sample, self._sets_of)
+        return resampled_sets(sample, self._sets_of)
+
+
+@dataclass(frozen=True, eq=False)
+class DesignResampling:
+    """Records whose weights vary as they do between samples of a design.
+
+    Units of a stratum resemble each other less than the records of a unit do, so that a sample of clusters says
+    less than as many records drawn one by one, and one in strata more. With strata and units, samples are drawn by
+    the rescaled bootstrap (Rao and Wu, 1988): of the n units of a stratum n - 1 are drawn with replacement, and
+    weights are scaled so that totals vary as they should. A finite population makes them vary less. Weights go only
+    part of the way to those of the sample drawn, as in Fay's method: with few units, what a whole step does to a
+    share is far from proportional. Where there are no more units than samples are asked for, each unit in turn gets
+    more weight and the others of its stratum less, which leaves nothing to chance (a jackknife). Where a survey
+    ships replicate weights, these are its samples. Each squared deviation of a replicate counts in the variance as
+    its kind says.
+    """
+
+    records: Records
+    weights: Floats
+    """(n_records,), in units of an effective record, as in the fit."""
+    weights_of: WeightsOf
+    scales: Floats
+    """What the squared deviation of each sample counts in a variance."""
+    degrees: int
+    """The degrees of freedom of that variance."""
+    sets_of: SetsOf
+
+    @classmethod
+    def of(cls, design: Design, records: Records, n: int, sets_of: SetsOf) -> DesignResampling:
+        """Return ``n`` samples of a design from records in the order of its entries; or its replicate weights."""
+        opened, unit = opened_design(design, records), records.weight_totals.unit
+        weights = (np.ones(records.n_records) if records.weights is None else records.weights) / unit
+        if isinstance(opened, ReplicateWeights):
+            samples: tuple[WeightsOf, Floats] = lambda _, number: opened.weights[:, number] / unit, opened.scales
+        else:
+            samples = cls._of_units(opened, weights, n)
+        return cls(records, weights, *samples, opened.degrees, sets_of)
+
+    def original(self) -> CellSets:
+        """Return the records themselves."""
+        return self._sets(self.weights)
+
+    def draw(self, seed: int, number: int) -> CellSets:
+        """Return another sample."""
+        return self._sets(self.weights_of(seed, number))
+
+    def _sets(self, weights: Floats) -> CellSets:
+        return resampled_sets(self.records.reweighted(weights).with_say(), self.sets_of)
+
+    @staticmethod
+    def _of_units(units: SampledUnits, weights: Floats, n_samples: int) -> tuple[WeightsOf, Floats]:
+        """Return samples whose units are drawn with replacement, or one after the other where they are few."""
+        unit_of, of_unit, n_units, shares = units
+        steps = _STEP * np.sqrt(1.0 - shares)
+
+        def one_by_one(_: int, number: int) -> Floats:
+            own = of_unit[number]
+            times = 1.0 - np.where(of_unit == own, _STEP / n_units[own], 0.0)
+            times[number] += _STEP
+            return np.asarray(weights * times[unit_of])
+
+        def drawn(seed: int, number: int) -> Floats:
+            random = np.random.default_rng([seed, number])
+            times = [random.multinomial(n - 1, np.full(n, 1.0 / n)) * (n / (n - 1)) for n in n_units.tolist()]
+            return np.asarray(weights * (1.0 + steps[of_unit] * (np.concatenate(times) - 1.0))[unit_of])
+
+        if len(of_unit) <= n_samples:
+            return one_by_one, ((1.0 - shares) * n_units / (n_units - 1.0) / _STEP**2)[of_unit]
+        return drawn, np.full(n_samples, 1.0 / (n_samples * _STEP**2))
 
 
 class TableResampling:

@@ -52,9 +52,9 @@ class SPA:
             )
         if len(splits) > 1:
             # Plain least squares tell a good split from a bad one at a tenth of the cost.
-            quick = [pairs.divergence(solve_split(pairs, split, rank, exact=False)) for split in splits]
+            quick = [pairs.divergence(solve_split_by_spa(pairs, split, rank, exact=False)) for split in splits]
             splits = [splits[int(np.argmin(quick))]]
-        pmf = solve_split(pairs, splits[0], rank)
+        pmf = solve_split_by_spa(pairs, splits[0], rank)
         return problem.direct(self, pmf, pairs.divergence(pmf))
 
     def splits(self, pairs: PairMatrix, rank: int, seeds: Sequence[int]) -> Iterator[Bools]:
@@ -87,7 +87,7 @@ class SPA:
                 return
 
 
-def solve_split(pairs: PairMatrix, split: Bools, rank: int, *, exact: bool = True) -> JointPMF:
+def solve_split_by_spa(pairs: PairMatrix, split: Bools, rank: int, *, exact: bool = True) -> JointPMF:
     """Return CNMF-SPA's solution for one split of the variables.
 
     Not ``exact`` means that least squares are cut off at zero, instead of solved under that constraint.

@@ -11,7 +11,7 @@ from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, schema_hash
-from twoway.solvers.evidence import expected_counts, theta_of
+from twoway.solvers.theta import expected_counts, theta_of
 
 # Below this difference of probabilities components have become one.
 _SAME = 1e-3
@@ -23,18 +23,18 @@ def random_start(schema: Schema, rank: int, shares: Floats, seeds: Sequence[int]
     What is drawn for a variable depends on its name, not on its place: the order of columns must not matter.
     """
     # No category is out of reach.
-    factors = normalized_factors(schema, shares[:, None] * (drawn_by_name(schema, rank, seeds) + 0.05))
+    factors = normalized_factors(schema, shares[:, None] * (start_numbers(schema, rank, seeds) + 0.05))
     return JointPMF.from_stacked(schema, np.full(rank, 1.0 / rank), factors)
 
 
-def drawn_by_name(schema: Schema, n_columns: int, seeds: Sequence[int]) -> Floats:
+def start_numbers(schema: Schema, n_columns: int, seeds: Sequence[int]) -> Floats:
     """Return exponential numbers (n_categories, n_columns) that depend on the variables' names, not on their places."""
     generators = (np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names)
     drawn = [random.exponential(size=(size, n_columns)) for random, size in zip(generators, schema.sizes, strict=True)]
     return np.vstack(drawn)
 
 
-def naive_bayes(records: Records, smoothing: float) -> JointPMF:
+def naive_bayes_start(records: Records, smoothing: float) -> JointPMF:
     """Return the model whose components are the categories of the last variable, counted in the records that show it.
 
     Smoothing, which must not be 0, is the number of pseudo-records of each component, and of each category in it.

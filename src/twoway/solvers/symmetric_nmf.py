@@ -22,7 +22,7 @@ from twoway.model.pmf import JointPMF
 from twoway.solvers.pair_completion import PairResiduals
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.spa import successive_projection
-from twoway.solvers.starts import drawn_by_name
+from twoway.solvers.starts import start_numbers
 
 # The matrix of all pairs is decomposed: seconds at this size.
 MOST_CATEGORIES = 2_000
@@ -80,7 +80,7 @@ class SymmetricNMF:
             corners = u[successive_projection(u.T / np.maximum(u[:, 0], 1e-300), rank)]
             yield np.maximum(u @ np.linalg.pinv(corners), 0.0)
         for number in range(1, self.n_rotations):
-            yield u[:, :1] * drawn_by_name(schema, rank, (*problem.seeds, number))
+            yield u[:, :1] * start_numbers(schema, rank, (*problem.seeds, number))
 
     @staticmethod
     def _pmf(problem: Problem, h: Floats, shares: Floats) -> JointPMF:

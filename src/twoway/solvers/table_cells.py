@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
-from twoway.solvers.evidence import Theta
+from twoway.solvers.theta import Theta
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.table import PublishedMean, PublishedTable
 from twoway.tables.published.tables import PublishedTables
@@ -118,7 +118,7 @@ class TableCells:
             sets = {position: own[place] for position, own, place in zip(positions, codes, index, strict=True)}
             self._add({**sets, **besides}, unit * float(table.counts[index]) * bool(is_known[index]))
         numbers = first + np.arange(table.counts.size).reshape(table.counts.shape)
-        for cells, total in _open_parts(table):
+        for cells, total in self._open_parts(table):
             bounds = table.low[cells], table.high[cells]
             self.open_cells.append(OpenCells(numbers[cells], *bounds, people, unit, total))
         self._add_slices(table, numbers, positions, codes, universe)
@@ -201,24 +201,24 @@ class TableCells:
             if own:
                 self.slices.append(Slice(np.ravel(numbers[tuple(chosen)]), self._add_outside(own)))
 
-
-def _open_parts(table: PublishedTable) -> Iterator[tuple[tuple[Ints, ...], float]]:
-    """Yield the open cells of a table, with what published totals leave for them together, NaN where there are none."""
-    is_open = table.low != table.high
-    if not is_open.any():
-        return
-    totals = max(table.totals, key=len, default=None)
-    # Rounded cells are all open, and their totals tell nothing more.
-    if totals is None or is_open.all():
-        yield np.nonzero(is_open), np.nan
-        return
-    for index in np.ndindex(table.totals[totals].shape):
-        chosen: list[int | slice] = [slice(None)] * is_open.ndim
-        for axis, place in zip(totals, index, strict=True):
-            chosen[axis] = slice(place, place + 1)
-        part = np.zeros_like(is_open)
-        part[tuple(chosen)] = is_open[tuple(chosen)]
-        if part.any():
-            known = table.counts[tuple(chosen)][~is_open[tuple(chosen)]].sum()
-            left = float(table.totals[totals][index]) - float(known)
-            yield np.nonzero(part), left if left >= 0 else np.nan
+    @staticmethod
+    def _open_parts(table: PublishedTable) -> Iterator[tuple[tuple[Ints, ...], float]]:
+        """Yield the open cells of a table, and what published totals leave for them together; NaN without totals."""
+        is_open = table.low != table.high
+        if not is_open.any():
+            return
+        totals = max(table.totals, key=len, default=None)
+        # Rounded cells are all open, and their totals tell nothing more.
+        if totals is None or is_open.all():
+            yield np.nonzero(is_open), np.nan
+            return
+        for index in np.ndindex(table.totals[totals].shape):
+            chosen: list[int | slice] = [slice(None)] * is_open.ndim
+            for axis, place in zip(totals, index, strict=True):
+                chosen[axis] = slice(place, place + 1)
+            part = np.zeros_like(is_open)
+            part[tuple(chosen)] = is_open[tuple(chosen)]
+            if part.any():
+                known = table.counts[tuple(chosen)][~is_open[tuple(chosen)]].sum()
+                left = float(table.totals[totals][index]) - float(known)
+                yield np.nonzero(part), left if left >= 0 else np.nan

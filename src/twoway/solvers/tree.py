@@ -16,15 +16,18 @@ from twoway.arrays import Floats
 from twoway.checks.fit_quality import modelled_shares
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
-from twoway.solvers.combine import race
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, HeldOut, held_out_folds, held_out_scores
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Problem, Smoothing, Solution
-from twoway.solvers.reference import best_power, mean_of_random_models, reference_tables
-from twoway.solvers.tree_starts import TreeShape, local_spa_start, random_tree_start, spread_start, visible_tree_start
-from twoway.solvers.tuning import SmoothingChoice, choose_smoothing
+from twoway.solvers.loop import Loop
+from twoway.solvers.multi_start import MultiStart
+from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.reference import best_reference_power, random_reference, reference_tables
+from twoway.solvers.smoothing import Smoothing, SmoothingChoice, choose_smoothing
+from twoway.solvers.tree_shape import TreeShape
+from twoway.solvers.tree_starts import local_spa_start, random_tree_start, spread_start, visible_tree_start
+from twoway.solvers.watch import Watch
 from twoway.tables.flat_counts import NOMINAL_TOTAL
 from twoway.tables.tables import Tables
 
@@ -96,11 +99,11 @@ class Tree:
         starts = [short] if short is not None and watch.interrupted else []  # it is the best so far
         while len(starts) < self.n_starts and not (starts and watch.ends()):
             starts.append(self._start(raced.evidence, problem.rank, (problem.seed, len(starts)), watch))
-        solver = _TreeStart(counts_tables=tree.counts_tables, edges=self.edges)
+        solver = _RacingTree(counts_tables=tree.counts_tables, edges=self.edges)
         if evidence.records is None:
-            solver = _TreeStart(_TABLE_PASSES, _TABLE_TOL, reference=self._reference(problem))
+            solver = _RacingTree(_TABLE_PASSES, _TABLE_TOL, reference=self._reference(problem))
         quick = replace(solver, max_iter=_RACE_PASSES)
-        solution = race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
+        solution = MultiStart.race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
         if not watch.ends():
             final, here = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver, solution.pmf
             if solver.reference is not None:
@@ -171,7 +174,7 @@ class Tree:
             # Shares that add up to one person, or to a hundred, are taken to count as many as tables without a total.
             amount *= min(1.0, float(np.median(tables.weights)) / NOMINAL_TOTAL)
         given = evidence, Smoothing(amount, amount), problem.seed, problem.watch
-        power, single = best_power(*given), mean_of_random_models(*given)
+        power, single = best_reference_power(*given), random_reference(*given)
         return None if problem.watch.ends() else reference_tables(tables, single, power)
 
     def n_hidden(self, evidence: Evidence) -> int:
@@ -243,7 +246,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class _TreeStart:
+class _RacingTree:
     """EM from one start, which the problem gives."""
 
     max_iter: int = 1500
@@ -273,7 +276,7 @@ class _TreeStart:
         solution = problem.solution(self, descent, f"{unit}, penalised" if any(smoothing) else unit)
         return replace(solution, counts_tables=self.counts_tables)
 
-    def nearing(self, problem: Problem, pmf: JointPMF) -> tuple[_TreeStart, JointPMF]:
+    def nearing(self, problem: Problem, pmf: JointPMF) -> tuple[_RacingTree, JointPMF]:
         """Return a solver for which tables count more the further a model is from them, and its model so far.
 
         A table of variables that are far apart on the tree would else be met many times later than others. A table of

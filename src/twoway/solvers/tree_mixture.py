@@ -21,15 +21,14 @@ from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.pair_matrix import spread_over_cells
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.pair_matrix import PairMatrix
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start
-from twoway.solvers.tree_starts import neighbours_in_tree, seen_from_root
-from twoway.solvers.visible_trees import VisibleMixture, VisibleTree, column_shape, tree_counts, tree_memberships
-from twoway.tables.dependence import dependence_spanning_tree
+from twoway.solvers.tree_shape import strongest_tree_shape
+from twoway.solvers.visible_trees import VisibleMixture, VisibleTree, visible_counts, visible_memberships
 
 PairCounts: TypeAlias = NDArray[np.float32]
 """Counts of all pairs of cells: half the memory, and twice the speed, where digits are to spare."""
@@ -41,7 +40,7 @@ TREE_TOL = 0.1
 """The part of a tolerance at which mixtures of trees end."""
 
 
-def fit_random_mixture(
+def fit_random_tree_mixture(
     records: Records, n_trees: int, smoothing: Smoothing, seeds: tuple[int, int], loop: Loop, threads: int | None = 1
 ) -> Descent:
     """Return the mixture of trees that a random start leads to, by way of components without dependence."""
@@ -58,11 +57,11 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     each category of a variable's parent, and also that by which it is drawn to the two-way tables of all records.
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
     """
-    problem = _TreesOfRecords.of(records, smoothing, start)
+    problem = _TreeMixtureData.of(records, smoothing, start)
     first_shares = start.memberships(records) * problem.weights[:, None]
     shapes_move = True
 
-    def advance(here: _At | None) -> tuple[_At, float]:
+    def advance(here: _TreeMixtureAt | None) -> tuple[_TreeMixtureAt, float]:
         nonlocal shapes_move
         if here is None or shapes_move:
             following = problem.evaluated(problem.with_new_shapes(first_shares if here is None else here.shares))
@@ -76,9 +75,9 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     return Descent(problem.visible(last.mixture).pmf(), tuple(objectives), stop_reason)
 
 
-def strongest_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
+def chow_liu_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
     """Return the pairs of neighbours in the tree of Chow and Liu of records with these weights (n_records,)."""
-    data = _TreesOfRecords.of(records, Smoothing())
+    data = _TreeMixtureData.of(records, Smoothing())
     vertices, parents = data.strongest_tree(data.count_pairs(weights))
     variables = data.order[vertices].tolist()
     return [(variables[parent], variable) for parent, variable in zip(parents[1:], variables[1:], strict=True)]
@@ -92,7 +91,7 @@ class _Tree(NamedTuple):
     """The logarithm of the prior where no variable depends on its parent, from which the penalty is counted."""
 
 
-class _Mixture(NamedTuple):
+class _TreeMixture(NamedTuple):
     shares: Floats
     trees: list[_Tree]
 
@@ -101,17 +100,17 @@ class _Mixture(NamedTuple):
         return [tree.visible for tree in self.trees]
 
 
-class _At(NamedTuple):
+class _TreeMixtureAt(NamedTuple):
     """A mixture, and what records say of it."""
 
-    mixture: _Mixture
+    mixture: _TreeMixture
     shares: Floats
     """The weight of each record in each tree, (n_records, M)."""
     objective: float
 
 
 @dataclass(frozen=True)
-class _TreesOfRecords:
+class _TreeMixtureData:
     """Records as matrices, with the variables sorted by name, so that the order of columns does not matter."""
 
     schema: Schema
@@ -125,7 +124,7 @@ class _TreesOfRecords:
     start: JointPMF | None = None
 
     @classmethod
-    def of(cls, records: Records, smoothing: Smoothing, start: JointPMF | None = None) -> _TreesOfRecords:
+    def of(cls, records: Records, smoothing: Smoothing, start: JointPMF | None = None) -> _TreeMixtureData:
         order = np.array(sorted(range(len(records.schema)), key=records.schema.names.__getitem__))
         weights = np.ones(records.n_records) if records.weights is None else records.weights
         codes = np.ascontiguousarray(records.codes()[:, order])
@@ -184,37 +183,37 @@ class _TreesOfRecords:
         is_shown = (self.codes >= 0).astype(np.float32)
         totals = is_shown.T @ (is_shown * self.weights[:, None].astype(np.float32))
         each = np.divide(self.smoothing.factors, totals, out=np.zeros_like(totals), where=totals > 0)
-        return np.asarray(counts * spread_over_cells(each, self.sizes))
+        return np.asarray(counts * PairMatrix.spread_over_cells(each, self.sizes))
 
     def strongest_tree(self, pairs: PairCounts) -> tuple[Ints, Ints]:
-        """Return the tree of largest mutual information in counts of pairs, as `rooted_tree` does."""
-        from twoway.kernels.visible_trees import pair_information
+        """Return the tree of largest mutual information in counts of pairs, as `strongest_tree_shape` does."""
+        from twoway.kernels.visible_trees import visible_pair_information
 
-        return rooted_tree(pair_information(pairs, self._pseudo_pairs, self.offsets))
+        return strongest_tree_shape(visible_pair_information(pairs, self._pseudo_pairs, self.offsets))
 
     # Trees
 
-    def with_new_shapes(self, shares: Floats) -> _Mixture:
+    def with_new_shapes(self, shares: Floats) -> _TreeMixture:
         """Return the Chow-Liu tree of each component, with a record of the share (n_records, M) in each."""
         trees = [self._chow_liu_tree(component, weights) for component, weights in enumerate(shares.T)]
-        return _Mixture(self._component_shares(shares), trees)
+        return _TreeMixture(self._component_shares(shares), trees)
 
-    def step(self, mixture: _Mixture, shares: Floats) -> _Mixture:
+    def step(self, mixture: _TreeMixture, shares: Floats) -> _TreeMixture:
         """Return the M-step of trees that keep their shapes, with a record of the share (n_records, M) in each."""
-        counts = tree_counts(self.codes, shares.T, mixture.visible)
+        counts = visible_counts(self.codes, shares.T, mixture.visible)
         trees = [
             tree._replace(visible=tree.visible.maximized(own + tree.pseudo_counts))
             for tree, own in zip(mixture.trees, counts, strict=True)
         ]
-        return _Mixture(self._component_shares(shares), trees)
+        return _TreeMixture(self._component_shares(shares), trees)
 
-    def evaluated(self, mixture: _Mixture) -> _At:
+    def evaluated(self, mixture: _TreeMixture) -> _TreeMixtureAt:
         """Return where a mixture is."""
-        log_likelihood, memberships = tree_memberships(self.codes, self.weights, mixture.shares, mixture.visible)
+        log_likelihood, memberships = visible_memberships(self.codes, self.weights, mixture.shares, mixture.visible)
         log_prior = self.smoothing.weights * np.log(mixture.shares * len(mixture.shares)).sum()
         for tree in mixture.trees:
             log_prior += times_log(tree.pseudo_counts, tree.visible.tables).sum() - tree.plain_prior
-        return _At(mixture, memberships.T, -float((log_likelihood + log_prior) / self.weights.sum()))
+        return _TreeMixtureAt(mixture, memberships.T, -float((log_likelihood + log_prior) / self.weights.sum()))
 
     def _component_shares(self, shares: Floats) -> Floats:
         totals = shares.sum(axis=0) + self.smoothing.weights
@@ -224,7 +223,7 @@ class _TreesOfRecords:
         """Return the Chow-Liu tree of a component, with records of these weights (n_records,) in it."""
         pairs, amount = self.count_pairs(weights), self.smoothing.factors
         variables, parents = self.strongest_tree(pairs)
-        rows, columns = column_shape(variables, parents, self.sizes)
+        rows, columns = VisibleTree.shape(variables, parents, self.sizes)
         # For each cell of the tables, the category of the variable and that of its parent; of the root, its own.
         vertex = np.repeat(np.arange(len(variables)), np.diff(rows.firsts))
         n_columns = np.where(parents >= 0, rows.sizes[parents], 1)[vertex]
@@ -240,24 +239,10 @@ class _TreesOfRecords:
         tree = VisibleTree(rows, around, columns).maximized(pairs[cells].astype(np.float64) + pseudo_counts)
         return _Tree(tree, pseudo_counts, float(plain))
 
-    def visible(self, mixture: _Mixture) -> VisibleMixture:
+    def visible(self, mixture: _TreeMixture) -> VisibleMixture:
         """Return the mixture with the variables in the order of the schema."""
         trees = []
         for tree in mixture.visible:
             rows = tree.rows._replace(variables=self.order[tree.rows.variables])
             trees.append(tree._replace(rows=rows))
         return VisibleMixture(self.schema, mixture.shares, tuple(trees))
-
-
-def rooted_tree(strengths: Floats) -> tuple[Ints, Ints]:
-    """Return the tree of largest total strength over all pairs (N, N): vertices, parents before children, and parents.
-
-    A parent is a place among the vertices, -1 for the root: the vertex with most neighbours, and of these the first.
-    """
-    n = len(strengths)
-    pairs = np.column_stack(np.triu_indices(n, 1))
-    edges = pairs[dependence_spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))]
-    neighbours = neighbours_in_tree(n, edges.tolist())
-    root = max(range(n), key=lambda vertex: len(neighbours[vertex]))
-    vertices, parents = seen_from_root(root, neighbours)
-    return np.array(vertices), np.array(parents)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,14 +11,15 @@ from twoway.arrays import Floats
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees, seen_from
+from twoway.model.trees import Trees
 from twoway.schema import Schema, schema_hash
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.spa import SPA, solve_split
-from twoway.solvers.starts import drawn_by_name, random_start, softened_start
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.spa import SPA, solve_split_by_spa
+from twoway.solvers.starts import random_start, softened_start, start_numbers
+from twoway.solvers.tree_shape import TreeShape
 
 # A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
 _OPENNESS, _NOISE = 0.05, 0.3
@@ -26,61 +27,6 @@ _OPENNESS, _NOISE = 0.05, 0.3
 _COPY_NOISE = 0.2
 # One hidden variable that is spread along the tree: how it is smoothed, and how far neighbours then agree.
 _SINGLE_SMOOTHING, _AGREEMENT = Smoothing(4.0, 4.0), 0.9
-
-
-@dataclass(frozen=True)
-class TreeShape:
-    """Which hidden variables there are, and what is attached to each."""
-
-    parents: tuple[int, ...]
-    """The parent of each hidden variable, a smaller number; -1 for the root."""
-    homes: tuple[int, ...]
-    """The hidden variable of each visible one."""
-    owners: tuple[int, ...]
-    """The visible variable that stands where each hidden one is."""
-
-    @classmethod
-    def of_evidence(cls, evidence: Evidence) -> TreeShape:
-        """Return the shape of largest mutual information over the tables there are."""
-        tables = evidence.tables(2)
-        edges = tables.sets[evidence.is_in_tree].tolist()
-        # Variables that no table connects depend on each other through nothing: any edge will do.
-        ends = tables.schema.indices(sorted(min(names) for names in tables.components()))
-        edges += [(ends[0], end) for end in ends[1:]]
-        return cls.of_edges(tables.schema.names, edges)
-
-    @classmethod
-    def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
-        """Return the hidden variables of a tree of visible ones."""
-        n_variables, neighbours = len(names), neighbours_in_tree(len(names), edges)
-        is_inner = [len(some) > 1 for some in neighbours]
-        if not any(is_inner):
-            return cls((-1,), (0,) * n_variables, (0,))
-        # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
-        root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
-        owners, parents = seen_from_root(root, [[other for other in some if is_inner[other]] for some in neighbours])
-        number = {owner: place for place, owner in enumerate(owners)}
-        homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
-        return cls(tuple(parents), tuple(homes), tuple(owners))
-
-
-def neighbours_in_tree(n_vertices: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the neighbours of each vertex, in ascending order."""
-    neighbours: list[list[int]] = [[] for _ in range(n_vertices)]
-    for one, other in edges:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
-    return [sorted(some) for some in neighbours]
-
-
-def seen_from_root(root: int, neighbours: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Return the vertices of a tree, parents before children, and the place of each one's parent; -1 for the root."""
-    vertices, parents = [root], [-1]
-    for here, vertex in enumerate(vertices):
-        children = [other for other in neighbours[vertex] if here == 0 or other != vertices[parents[here]]]
-        vertices += children
-        parents += [here] * len(children)
-    return vertices, parents
 
 
 def random_tree_start(
@@ -197,16 +143,16 @@ def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: 
     local, below = [], np.eye(len(shape.parents), dtype=bool)
     for number, owner in enumerate(shape.owners):
         own_seeds = (*seeds, schema_hash(schema.names[owner]))
-        side = np.array(seen_from(plain, number)[1])
+        side = np.array(Trees.seen_from(plain, number)[1])
         between = replace(pairs, weights=np.where(side[:, None] != side, pairs.weights, 0.0))
         most = next((rank for rank in range(n_states, 0, -1) if between.can_carry(rank)), 0)
         split = next(SPA().splits(between, most, own_seeds), None) if most else None
         if split is None:
             return None
-        pmf = softened_start(solve_split(between, split, most, exact=False), shares)
+        pmf = softened_start(solve_split_by_spa(between, split, most, exact=False), shares)
         # Where there are more states than SPA can find, several begin as almost the same.
         copies = np.arange(n_states) % most
-        noise = 1.0 + _NOISE * drawn_by_name(schema, n_states, own_seeds)
+        noise = 1.0 + _NOISE * start_numbers(schema, n_states, own_seeds)
         stacked = pmf.stacked[:, copies] * (noise if most < n_states else 1.0)
         weights = (pmf.weights / np.bincount(copies))[copies]
         local.append(JointPMF.from_stacked(schema, weights, normalized_factors(schema, stacked)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.schema import Schema
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.smoothing import Smoothing
 
 if TYPE_CHECKING:
     from twoway.kernels.visible_trees import VisibleRows
@@ -36,14 +35,86 @@ class VisibleTree(NamedTuple):
     tables: Floats
     """The probability of each category given the parent's."""
     columns: Ints
-    """The column that each cell of the tables is in; see `column_shape`."""
+    """The column that each cell of the tables is in; see `shape`."""
+
+    @staticmethod
+    def shape(variables: Ints, parents: Ints, sizes: Ints) -> tuple[VisibleRows, Ints]:
+        """Return a tree of variables (vertices with the sizes of all), and the column of each cell of its tables.
+
+        Cells of one column are the categories of a variable, given one of the parent's.
+        """
+        from twoway.kernels.visible_trees import VisibleRows
+
+        own = sizes[variables]
+        n_columns = np.where(parents >= 0, own[parents], 1)
+        rows = VisibleRows(variables, parents, own, np.concatenate([[0], np.cumsum(own * n_columns)]))
+        vertex = np.repeat(np.arange(len(variables)), own * n_columns)
+        column = (np.arange(rows.firsts[-1]) - rows.firsts[vertex]) % n_columns[vertex]
+        return rows, np.concatenate([[0], np.cumsum(n_columns)])[vertex] + column
+
+    @classmethod
+    def of_hidden(cls, tree: HiddenTree) -> VisibleTree:
+        """Return the tree of variables whose hidden copies these are."""
+        copies: dict[int, int] = {}
+        for variable, (home, factor) in enumerate(zip(tree.homes, tree.factors, strict=True)):
+            if len(factor) == factor.shape[1] and np.array_equal(factor, np.eye(len(factor))):
+                copies.setdefault(home, variable)
+        if len(copies) < tree.n_hidden:
+            raise DataError("the hidden variables of this mixture of trees are no copies of visible ones")
+        variables, parents = [copies[home] for home in range(tree.n_hidden)], list(tree.parents)
+        tables = [tree.weights[:, None], *tree.transitions]
+        for variable, home in enumerate(tree.homes):
+            if copies[home] != variable:
+                variables.append(variable)
+                parents.append(home)
+                tables.append(tree.factors[variable])
+        sizes = np.array([len(factor) for factor in tree.factors])
+        rows, columns = cls.shape(np.array(variables), np.array(parents), sizes)
+        return cls(rows, np.concatenate([table.ravel() for table in tables]), columns)
 
     def maximized(self, counts: Floats) -> VisibleTree:
         """Return the tree of the same shape that best explains expected counts."""
-        return self._replace(tables=normalized_tables(counts, self.columns, self.tables))
+        return self._replace(tables=_normalized_visible(counts, self.columns, self.tables))
+
+    def split_tables(self) -> list[Floats]:
+        """Return the tables (n_categories, n_categories of the parent) of all vertices; the root's has one column."""
+        parts = np.split(self.tables, self.rows.firsts[1:-1])
+        return [part.reshape(size, -1) for part, size in zip(parts, self.rows.sizes, strict=True)]
+
+    def vertex_shares(self) -> list[Floats]:
+        """Return the shares of each vertex' categories."""
+        shares: list[Floats] = []
+        for table, parent in zip(self.split_tables(), self.rows.parents.tolist(), strict=True):
+            shares.append(table @ (shares[parent] if shares else np.ones(1)))
+        return shares
+
+    def edge_tables(self) -> list[Floats]:
+        """Return the joint shares of each vertex and its parent."""
+        shares, above = self.vertex_shares(), [np.ones(1)]
+        above += [shares[parent] for parent in self.rows.parents[1:].tolist()]
+        return [table * own for table, own in zip(self.split_tables(), above, strict=True)]
+
+    def hidden(self) -> HiddenTree:
+        """Return a tree with a hidden copy of each variable that has children, to which those without are attached."""
+        variables, parents = self.rows.variables.tolist(), self.rows.parents.tolist()
+        tables = self.split_tables()
+        inner = sorted({0, *parents[1:]})
+        number = {vertex: place for place, vertex in enumerate(inner)}
+        homes, factors = [0] * len(variables), [np.empty((0, 0))] * len(variables)
+        for vertex, variable in enumerate(variables):
+            is_inner = vertex in number
+            homes[variable] = number[vertex if is_inner else parents[vertex]]
+            factors[variable] = np.eye(len(tables[vertex])) if is_inner else tables[vertex]
+        return HiddenTree(
+            (-1, *(number[parents[vertex]] for vertex in inner[1:])),
+            tuple(homes),
+            tables[0][:, 0],
+            tuple(tables[vertex] for vertex in inner[1:]),
+            tuple(factors),
+        )
 
 
-class MixtureCounts(NamedTuple):
+class VisibleCounts(NamedTuple):
     """How often each tree, and each cell of its tables, is expected; these add."""
 
     totals: Floats
@@ -52,28 +123,13 @@ class MixtureCounts(NamedTuple):
     """Of each tree, as its tables."""
     log_likelihood: float = 0.0
 
-    def plus(self, other: MixtureCounts) -> MixtureCounts:
+    def plus(self, other: VisibleCounts) -> VisibleCounts:
         """Return the sum of both."""
         both = [one + two for one, two in zip(self.of_trees, other.of_trees, strict=True)]
-        return MixtureCounts(self.totals + other.totals, both, self.log_likelihood + other.log_likelihood)
+        return VisibleCounts(self.totals + other.totals, both, self.log_likelihood + other.log_likelihood)
 
 
-def column_shape(variables: Ints, parents: Ints, sizes: Ints) -> tuple[VisibleRows, Ints]:
-    """Return a tree of variables (vertices with the sizes of all), and the column that each cell of its tables is in.
-
-    Cells of one column are the categories of a variable, given one of the parent's.
-    """
-    from twoway.kernels.visible_trees import VisibleRows
-
-    own = sizes[variables]
-    n_columns = np.where(parents >= 0, own[parents], 1)
-    rows = VisibleRows(variables, parents, own, np.concatenate([[0], np.cumsum(own * n_columns)]))
-    vertex = np.repeat(np.arange(len(variables)), own * n_columns)
-    column = (np.arange(rows.firsts[-1]) - rows.firsts[vertex]) % n_columns[vertex]
-    return rows, np.concatenate([[0], np.cumsum(n_columns)])[vertex] + column
-
-
-def tree_memberships(
+def visible_memberships(
     codes: NDArray[np.int32], weights: Floats, shares: Floats, trees: Sequence[VisibleTree]
 ) -> tuple[float, Floats]:
     """Return the log-likelihood of records (n_records, N), and the weight of each in each tree (n_trees, n_records)."""
@@ -87,7 +143,7 @@ def tree_memberships(
     return float(weights @ log_prob), np.exp(logs - log_prob) * weights
 
 
-def tree_counts(codes: NDArray[np.int32], memberships: Floats, trees: Sequence[VisibleTree]) -> list[Floats]:
+def visible_counts(codes: NDArray[np.int32], memberships: Floats, trees: Sequence[VisibleTree]) -> list[Floats]:
     """Return how often each cell of the trees' tables is expected, given the weights of records in each tree."""
     from twoway.kernels.visible_trees import expect_visible_tree
 
@@ -99,7 +155,7 @@ def tree_counts(codes: NDArray[np.int32], memberships: Floats, trees: Sequence[V
     return of_trees
 
 
-def normalized_tables(counts: Floats, columns: Ints, otherwise: Floats) -> Floats:
+def _normalized_visible(counts: Floats, columns: Ints, otherwise: Floats) -> Floats:
     """Return the shares in each column of counts; others where a column has none."""
     totals = np.bincount(columns, counts)[columns]
     return np.divide(counts, totals, out=otherwise.copy(), where=totals > 0)
@@ -116,24 +172,37 @@ class VisibleMixture:
     @classmethod
     def of(cls, pmf: JointPMF) -> VisibleMixture:
         """Return the mixture that a model is; one whose hidden variables are no copies of visible ones is an error."""
-        trees = tuple(_visible_tree(tree) for tree in pmf.trees.trees)
+        trees = tuple(VisibleTree.of_hidden(tree) for tree in pmf.trees.trees)
         return cls(pmf.schema, pmf.trees.shares, trees)
 
     def pmf(self) -> JointPMF:
         """Return the model: each variable that has children gets a hidden copy."""
         # Those with one hidden variable do not become one, so that they can be told apart again.
-        return JointPMF.from_trees(self.schema, Trees(self.shares, tuple(_hidden_tree(tree) for tree in self.trees)))
+        return JointPMF.from_trees(self.schema, Trees(self.shares, tuple(tree.hidden() for tree in self.trees)))
 
-    def expected(self, records: RecordSource, threads: int | None) -> MixtureCounts:
+    def expected(self, records: RecordSource, threads: int | None) -> VisibleCounts:
         """Return the sums of the E-step over all records."""
-        return records.map_reduce(partial(_expect_block, mixture=self), MixtureCounts.plus, threads=threads)
+        return records.map_reduce(self._expected_of_block, VisibleCounts.plus, threads=threads)
 
-    def maximized(self, counts: MixtureCounts) -> VisibleMixture:
+    def _expected_of_block(self, block: Block) -> VisibleCounts:
+        """Return the sums of the E-step over a block of records."""
+        from twoway.kernels.compression import expand
+
+        schema, n_records = self.schema, len(block.pointers) - 1
+        codes = np.full((n_records, len(schema)), -1, dtype=np.int32)
+        variable_of_cell = np.repeat(np.arange(len(schema), dtype=np.int32), schema.sizes)
+        expand(block.pointers, block.cells, variable_of_cell, schema.offsets, codes)
+        weights = block.weights if block.weights.size else np.ones(n_records)
+        log_likelihood, memberships = visible_memberships(codes, weights, self.shares, self.trees)
+        counts = visible_counts(codes, memberships, self.trees)
+        return VisibleCounts(memberships.sum(axis=1), counts, log_likelihood)
+
+    def maximized(self, counts: VisibleCounts) -> VisibleMixture:
         """Return the mixture that best explains expected counts."""
         trees = map(VisibleTree.maximized, self.trees, counts.of_trees)
         return replace(self, shares=counts.totals / counts.totals.sum(), trees=tuple(trees))
 
-    def climb(self, records: RecordSource, prior: MixtureCounts, loop: Loop, threads: int | None) -> Descent:
+    def climb(self, records: RecordSource, prior: VisibleCounts, loop: Loop, threads: int | None) -> Descent:
         """Return where EM leads from here with these shapes, with pseudo-counts, and how it got there.
 
         The objective is the negative log-likelihood for each unit of weight, with the penalty of the pseudo-counts,
@@ -142,8 +211,8 @@ class VisibleMixture:
         at_rest = self.log_prior(prior)
 
         def advance(
-            here: tuple[VisibleMixture, MixtureCounts] | None,
-        ) -> tuple[tuple[VisibleMixture, MixtureCounts], float]:
+            here: tuple[VisibleMixture, VisibleCounts] | None,
+        ) -> tuple[tuple[VisibleMixture, VisibleCounts], float]:
             following = self if here is None else here[0].maximized(here[1].plus(prior))
             expected = following.expected(records, threads)
             value = expected.log_likelihood + following.log_prior(prior) - at_rest
@@ -152,7 +221,7 @@ class VisibleMixture:
         (last, _), objectives, stop_reason = loop.follow(advance)
         return Descent(last.pmf(), tuple(objectives), stop_reason)
 
-    def log_prior(self, prior: MixtureCounts) -> float:
+    def log_prior(self, prior: VisibleCounts) -> float:
         """Return the log-probability of pseudo-counts."""
         of_trees = zip(prior.of_trees, self.trees, strict=True)
         return float(
@@ -160,7 +229,7 @@ class VisibleMixture:
             + sum(times_log(own, tree.tables).sum() for own, tree in of_trees)
         )
 
-    def pseudo_counts(self, records: Records, smoothing: Smoothing) -> MixtureCounts:
+    def pseudo_counts(self, records: Records, smoothing: Smoothing) -> VisibleCounts:
         """Return what smoothing adds to expected counts.
 
         So many records of each tree without any dependence, for each category of a parent; and as many with the
@@ -170,7 +239,7 @@ class VisibleMixture:
         weights = np.ones(len(codes)) if records.weights is None else records.weights
         for tree in self.trees:
             parts = []
-            for vertex, (joint, shares) in enumerate(zip(_edge_tables(tree), _vertex_shares(tree), strict=True)):
+            for vertex, (joint, shares) in enumerate(zip(tree.edge_tables(), tree.vertex_shares(), strict=True)):
                 own, above = codes[:, tree.rows.variables[[vertex, max(int(tree.rows.parents[vertex]), 0)]]].T
                 above = above if vertex else np.where(own >= 0, 0, -1)
                 both = (own >= 0) & (above >= 0)
@@ -179,26 +248,26 @@ class VisibleMixture:
                 plain = np.repeat(shares[:, None], joint.shape[1], axis=1)
                 parts.append(smoothing.factors * (plain + counts / max(counts.sum(), 1e-300)))
             of_trees.append(np.concatenate([part.ravel() for part in parts]))
-        return MixtureCounts(np.full(len(self.trees), smoothing.weights), of_trees)
+        return VisibleCounts(np.full(len(self.trees), smoothing.weights), of_trees)
 
-    def remembered(self, totals: Floats) -> MixtureCounts:
+    def remembered(self, totals: Floats) -> VisibleCounts:
         """Return the expected counts of records of which so many are in each tree, if the mixture fits them."""
         of_trees = [
-            np.concatenate([total * joint.ravel() for joint in _edge_tables(tree)])
+            np.concatenate([total * joint.ravel() for joint in tree.edge_tables()])
             for total, tree in zip(totals, self.trees, strict=True)
         ]
-        return MixtureCounts(totals, of_trees)
+        return VisibleCounts(totals, of_trees)
 
-    def drawn(self, prior: MixtureCounts, random: np.random.Generator) -> MixtureCounts:
+    def drawn(self, prior: VisibleCounts, random: np.random.Generator) -> VisibleCounts:
         """Return pseudo-counts of which each column is drawn anew, with the same sum (a Dirichlet distribution)."""
 
         def draw(counts: Floats, columns: Ints) -> Floats:
             amounts = random.gamma(counts)
-            return np.bincount(columns, counts)[columns] * normalized_tables(amounts, columns, counts)
+            return np.bincount(columns, counts)[columns] * _normalized_visible(amounts, columns, counts)
 
         totals = draw(prior.totals, np.zeros(len(prior.totals), dtype=np.int64))
         own = zip(prior.of_trees, self.trees, strict=True)
-        return MixtureCounts(totals, [draw(counts, tree.columns) for counts, tree in own])
+        return VisibleCounts(totals, [draw(counts, tree.columns) for counts, tree in own])
 
     def extended(self, schema: Schema) -> VisibleMixture:
         """Return the mixture by a schema with more categories, which it holds to be impossible."""
@@ -210,9 +279,9 @@ class VisibleMixture:
         ]
         trees = []
         for tree in self.trees:
-            rows, columns = column_shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
+            rows, columns = VisibleTree.shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
             parts = []
-            for vertex, (old, shares) in enumerate(zip(_tables_of(tree), _vertex_shares(tree), strict=True)):
+            for vertex, (old, shares) in enumerate(zip(tree.split_tables(), tree.vertex_shares(), strict=True)):
                 own, parent = places[rows.variables[vertex]], rows.parents[vertex]
                 above = places[rows.variables[parent]] if vertex else np.zeros(1, dtype=np.int64)
                 table = np.zeros((rows.sizes[vertex], rows.sizes[parent] if vertex else 1))
@@ -227,82 +296,8 @@ class VisibleMixture:
         trees = []
         for tree in self.trees:
             tables = []
-            for table, variable in zip(_tables_of(tree), tree.rows.variables.tolist(), strict=True):
+            for table, variable in zip(tree.split_tables(), tree.rows.variables.tolist(), strict=True):
                 around = shares[self.schema.cells(variable)][:, None]
                 tables.append(((1.0 - part) * table + part * around).ravel())
             trees.append(tree._replace(tables=np.concatenate(tables)))
         return replace(self, trees=tuple(trees))
-
-
-def _expect_block(block: Block, *, mixture: VisibleMixture) -> MixtureCounts:
-    from twoway.kernels.compression import expand
-
-    schema, n_records = mixture.schema, len(block.pointers) - 1
-    codes = np.full((n_records, len(schema)), -1, dtype=np.int32)
-    variable_of_cell = np.repeat(np.arange(len(schema), dtype=np.int32), schema.sizes)
-    expand(block.pointers, block.cells, variable_of_cell, schema.offsets, codes)
-    weights = block.weights if block.weights.size else np.ones(n_records)
-    log_likelihood, memberships = tree_memberships(codes, weights, mixture.shares, mixture.trees)
-    counts = tree_counts(codes, memberships, mixture.trees)
-    return MixtureCounts(memberships.sum(axis=1), counts, log_likelihood)
-
-
-def _tables_of(tree: VisibleTree) -> list[Floats]:
-    """Return the tables (n_categories, n_categories of the parent) of all vertices; the root's has one column."""
-    parts = np.split(tree.tables, tree.rows.firsts[1:-1])
-    return [part.reshape(size, -1) for part, size in zip(parts, tree.rows.sizes, strict=True)]
-
-
-def _vertex_shares(tree: VisibleTree) -> list[Floats]:
-    """Return the shares of each vertex' categories."""
-    shares: list[Floats] = []
-    for table, parent in zip(_tables_of(tree), tree.rows.parents.tolist(), strict=True):
-        shares.append(table @ (shares[parent] if shares else np.ones(1)))
-    return shares
-
-
-def _edge_tables(tree: VisibleTree) -> list[Floats]:
-    """Return the joint shares of each vertex and its parent."""
-    shares, above = _vertex_shares(tree), [np.ones(1)]
-    above += [shares[parent] for parent in tree.rows.parents[1:].tolist()]
-    return [table * own for table, own in zip(_tables_of(tree), above, strict=True)]
-
-
-def _hidden_tree(tree: VisibleTree) -> HiddenTree:
-    """Return a tree with a hidden copy of each variable that has children, to which those without are attached."""
-    variables, parents = tree.rows.variables.tolist(), tree.rows.parents.tolist()
-    tables = _tables_of(tree)
-    inner = sorted({0, *parents[1:]})
-    number = {vertex: place for place, vertex in enumerate(inner)}
-    homes, factors = [0] * len(variables), [np.empty((0, 0))] * len(variables)
-    for vertex, variable in enumerate(variables):
-        is_inner = vertex in number
-        homes[variable] = number[vertex if is_inner else parents[vertex]]
-        factors[variable] = np.eye(len(tables[vertex])) if is_inner else tables[vertex]
-    return HiddenTree(
-        (-1, *(number[parents[vertex]] for vertex in inner[1:])),
-        tuple(homes),
-        tables[0][:, 0],
-        tuple(tables[vertex] for vertex in inner[1:]),
-        tuple(factors),
-    )
-
-
-def _visible_tree(tree: HiddenTree) -> VisibleTree:
-    """Return the tree of variables whose hidden copies these are."""
-    copies: dict[int, int] = {}
-    for variable, (home, factor) in enumerate(zip(tree.homes, tree.factors, strict=True)):
-        if len(factor) == factor.shape[1] and np.array_equal(factor, np.eye(len(factor))):
-            copies.setdefault(home, variable)
-    if len(copies) < tree.n_hidden:
-        raise DataError("the hidden variables of this mixture of trees are no copies of visible ones")
-    variables, parents = [copies[home] for home in range(tree.n_hidden)], list(tree.parents)
-    tables = [tree.weights[:, None], *tree.transitions]
-    for variable, home in enumerate(tree.homes):
-        if copies[home] != variable:
-            variables.append(variable)
-            parents.append(home)
-            tables.append(tree.factors[variable])
-    sizes = np.array([len(factor) for factor in tree.factors])
-    rows, columns = column_shape(np.array(variables), np.array(parents), sizes)
-    return VisibleTree(rows, np.concatenate([table.ravel() for table in tables]), columns)

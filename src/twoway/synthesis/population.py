@@ -22,7 +22,7 @@ from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.report import Monitor, StopReason
 from twoway.schema import Label, Schema, Variable, label_key
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.synthesis.exact import settle_exact_margins
 from twoway.synthesis.persons import Rule, check_person_rules, draw_persons, parse_person_rules, published_person_rules
 from twoway.synthesis.raking import rake_weights

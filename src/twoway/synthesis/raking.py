@@ -14,7 +14,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.kernels.raking import rake
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.synthesis.targets import Target, TargetCells
 
 # Weights agree with a table if no cell is off by more than this share of all persons.

@@ -13,7 +13,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.kernels.raking import swap
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.synthesis.targets import Target, TargetCells
 
 # Pairs that are tried at once; at most so many times, and as long as this share of the chosen persons is exchanged.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from twoway.arrays import Bools, Ints
+from twoway.schema import Schema
+from twoway.text import crossed
 
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 # Up to so many variables every group is tried; beyond that, groups are grown from each variable.
 _MOST_ENUMERATED = 14
 _MOST_SPLITS = 24
+_MOST_PAIRS_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -162,3 +166,21 @@ class PairGraph:
             first[best] = True
             common &= self.available[best]
             common[best] = False
+
+
+def pairs_without_table(schema: Schema, together: Bools) -> str:
+    """Return which pairs of variables no table has, in words; empty where all have one.
+
+    Examples
+    --------
+    >>> from twoway.schema import Variable
+    >>> schema = Schema(tuple(Variable(name, ("no", "yes")) for name in ("age", "sex", "vote")))
+    >>> pairs_without_table(schema, np.array([[False, True, True], [True, False, False], [True, False, False]]))
+    '1 of 3 pairs: sex × vote'
+    """
+    pairs = np.argwhere(np.triu(~together, 1))
+    if not len(pairs):
+        return ""
+    named = [crossed(schema.names[position] for position in pair) for pair in pairs[:_MOST_PAIRS_NAMED].tolist()]
+    more = [f"… ({len(pairs) - len(named):,} more)"] if len(pairs) > len(named) else []
+    return f"{len(pairs):,} of {math.comb(len(schema), 2):,} pairs: {', '.join([*named, *more])}"

@@ -18,8 +18,8 @@ from twoway.data.design import Design
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
 from twoway.model.intervals import Intervals, Scale
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.questions.answer import share_in_groups
 from twoway.questions.conditions import condition_codes
 from twoway.questions.language import groups_to_parse, parse_terms
@@ -88,7 +88,7 @@ def tabulate(
       modelled  50.0%  25.0%    75.0%
     vote × age: F 19.75 on 1 and 79 degrees of freedom, p = 2.84e-05
     """
-    model = model_of(pmf)
+    model = pmf_of(pmf)
     boot = None if isinstance(pmf, JointPMF) else pmf
     schema = model.schema
     groups = opened_banner(schema, columns)
@@ -121,7 +121,7 @@ def _tabulated_evidence(model: JointPMF, records: Any, design: Design | None) ->
         if design is not None:
             raise DataError("a design is that of records: give records, too")
         return ObservedSource(model.counts)
-    return ObservedSource(None, SampledRecords(records_for(model.schema, records), design), design is not None)
+    return ObservedSource(None, SampledRecords(records_for_model(model.schema, records), design), design is not None)
 
 
 def _tabulated_nets(pmf: JointPMF, nets: Mapping[str, str], asked: Sequence[str]) -> dict[str, dict[str, list[int]]]:

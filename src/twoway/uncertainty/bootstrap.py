@@ -23,15 +23,15 @@ from twoway.model.intervals import (
     Intervals,
     IntervalTable,
     Scale,
-    checked_level,
+    checked_interval_level,
     interval_by_error,
     interval_ends,
-    squared_error,
+    interval_variance,
 )
 from twoway.model.mode import Mode
-from twoway.model.model_file import parse_model, parse_replicates, replicate_arrays, write_model
+from twoway.model.model_file import parse_model, parse_replicated_models, replicated_model_arrays, write_model
 from twoway.model.pmf import JointPMF, Tabulated
-from twoway.model.posterior import records_for
+from twoway.model.records import records_for_model
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage import container
@@ -80,7 +80,7 @@ class Bootstrap(Tabulated):
 
     def at(self, level: float) -> Bootstrap:
         """Return the same replicates with intervals of another level, such as 0.95."""
-        return replace(self, level=checked_level(level))
+        return replace(self, level=checked_interval_level(level))
 
     # Of the model itself
 
@@ -176,12 +176,12 @@ class Bootstrap(Tabulated):
         >>> round(float(boot.standard_error(lambda pmf: pmf.prob({"side": "heads"}))), 2)
         0.05
         """
-        ask: Question = partial(_asked_in_words, question=question) if isinstance(question, str) else question
+        ask: Question = partial(_bootstrap_in_words, question=question) if isinstance(question, str) else question
         center = np.asarray(ask(self.center), dtype=np.float64)
         answers = np.array([np.asarray(ask(pmf), dtype=np.float64) for pmf in self.replicates])
         if self.scales is None:
             return np.asarray(answers.std(axis=0, ddof=1))
-        return squared_error(answers - center, self.scales) ** 0.5
+        return interval_variance(answers - center, self.scales) ** 0.5
 
     def _number(self, question: Question, scale: Scale, about: Sequence[str], **options: Any) -> Interval:
         (value, low, high), note = self.answer(question, scale, about, **options)
@@ -246,12 +246,12 @@ class Bootstrap(Tabulated):
 
     def log_prob(self, source: Any) -> Intervals:
         """Return the logarithm of each record's probability, arrays (n_records,); see `JointPMF.log_prob`."""
-        records = records_for(self.pmf.schema, source)
+        records = records_for_model(self.pmf.schema, source)
         return self.of(lambda pmf: pmf.log_prob(records))
 
     def memberships(self, source: Any) -> Intervals:
         """Return Pr(component | record), arrays (n_records, rank); see `JointPMF.memberships`."""
-        records = records_for(self.pmf.schema, source)
+        records = records_for_model(self.pmf.schema, source)
         return self.of(lambda pmf: pmf.memberships(records), "probability")
 
     # Multiple imputation
@@ -314,7 +314,7 @@ class Bootstrap(Tabulated):
         ``counts`` is as for `JointPMF.save`. Without counts, intervals from the file cannot be wider where the model
         does not fit what was observed.
         """
-        arrays = replicate_arrays([pmf.parameters for pmf in (self.center, *self.replicates)])
+        arrays = replicated_model_arrays([pmf.parameters for pmf in (self.center, *self.replicates)])
         if self.scales is not None:
             arrays |= {_SCALES: self.scales, _DEGREES: np.array([self.degrees], dtype=np.int64)}
         if counts:
@@ -334,7 +334,7 @@ class Bootstrap(Tabulated):
         return model
 
 
-def _asked_in_words(pmf: JointPMF, question: str) -> Any:
+def _bootstrap_in_words(pmf: JointPMF, question: str) -> Any:
     """Return the answer to a question in words, as numbers."""
     import twoway as tw  # the language of questions is a layer above
 
@@ -352,7 +352,7 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
     header, arrays = container.read(path, "model")
     pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
     try:
-        parameters = parse_replicates(pmf.schema, arrays)
+        parameters = parse_replicated_models(pmf.schema, arrays)
         if not parameters:
             return pmf
         if len(parameters) < 2:

@@ -17,7 +17,7 @@ from twoway.errors import DataError, ImpossibleEvidenceError
 from twoway.model.events import Event
 from twoway.model.intervals import Intervals, Scale
 from twoway.model.pmf import JointPMF
-from twoway.model.posterior import records_for
+from twoway.model.records import records_for_model
 from twoway.tables.counting import count_cells
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -74,7 +74,7 @@ class ObservedTables:
         is_all = isinstance(source, Tables)
         if not is_all and pmf.schema.n_categories > _MAX_CATEGORIES:
             return None
-        records = None if is_all else records_for(pmf.schema, source, report=pmf.report)
+        records = None if is_all else records_for_model(pmf.schema, source, report=pmf.report)
         tables = source if records is None else Tables.count(records)
         doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT]
         if not is_all and len(tables.flat) > _MAX_CELLS:
@@ -82,14 +82,14 @@ class ObservedTables:
         triples = None
         if records is not None and 0 < count_cells(pmf.schema.sizes, 3) <= _MAX_CELLS:
             triples = Tables.count(records, 3)
-        return cls(tables, _residuals(doubtful, tables), is_all, triples)
+        return cls(tables, _observed_residuals(doubtful, tables), is_all, triples)
 
     @classmethod
     def of_published(cls, pmf: JointPMF, published: PublishedTables) -> ObservedTables:
         """Return published tables to compare the answers of a model with."""
         pairs, triples = published.pairs(only_plain=True), published.triples()
         doubtful = [pair for pair in fit_quality(pmf, pairs).pairs if pair.p_value < DOUBT] if len(pairs) else []
-        return cls(pairs, _residuals(doubtful, pairs), True, triples if len(triples) else None, published)
+        return cls(pairs, _observed_residuals(doubtful, pairs), True, triples if len(triples) else None, published)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the positions of tables of these variables that the model may not fit, worst first."""
@@ -242,7 +242,7 @@ class ObservedTables:
         return cls(tables, residuals, bool(is_all[0]), triples)
 
 
-def _residuals(doubtful: Iterable[PairFit], tables: Tables) -> Floats:
+def _observed_residuals(doubtful: Iterable[PairFit], tables: Tables) -> Floats:
     """Return by how many standard errors each table is off; 0 for those that are not doubtful."""
     residuals = {pair.variables: abs(pair.residual) for pair in doubtful}
     return np.array([residuals.get(names, 0.0) for names in tables.names])

@@ -11,7 +11,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError
-from twoway.model.intervals import Interval, checked_level
+from twoway.model.intervals import Interval, checked_interval_level
 from twoway.text import brief
 
 Pairs: TypeAlias = dict[Hashable, tuple[float, float]]
@@ -90,7 +90,7 @@ def pool(
         raise DataError(
             f"pool takes the function first, then the tables; got {type(function).__name__} as the function"
         )
-    level = checked_level(level)
+    level = checked_interval_level(level)
     listed = list(tables)
     if len(listed) < 2:
         raise DataError(f"pooling needs at least 2 completed tables, got {len(listed)}; see Bootstrap.impute")

@@ -13,20 +13,21 @@ from twoway.arrays import Floats
 from twoway.data.design import Design
 from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
-from twoway.model.intervals import checked_level
-from twoway.model.pmf import JointPMF, model_of
-from twoway.model.posterior import records_for
+from twoway.model.intervals import checked_interval_level
+from twoway.model.pmf import JointPMF, pmf_of
+from twoway.model.records import records_for_model
 from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
-from twoway.solvers.design import DesignResampling, design_resampling
-from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
-from twoway.solvers.evidence import CellSets, theta_groups
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.published import REPLICATE_PASSES, PublishedResampling
-from twoway.solvers.resampling import RecordResampling, Resampling, TableResampling, sets_of_report
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.loop import Loop
+from twoway.solvers.published_resampling import REPLICATE_PASSES, PublishedResampling
+from twoway.solvers.resampling import DesignResampling, RecordResampling, Resampling, TableResampling, sample_as_fitted
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
+from twoway.solvers.theta import theta_groups
 from twoway.solvers.visible_trees import VisibleMixture
+from twoway.solvers.watch import Watch
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.uncertainty.bootstrap import Bootstrap
@@ -89,16 +90,18 @@ def bootstrap(
     >>> bool(0 <= answer.low < answer < answer.high <= 1)
     True
     """
-    pmf = model_of(pmf)
+    pmf = pmf_of(pmf)
     n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
-    level = checked_level(level)
+    level = checked_interval_level(level)
     if isinstance(source, PublishedTables):
-        _refuse_design(design)
+        _refuse_design_to_replicate(design)
         published = PublishedResampling.of(source, pmf, n_records)
         with Watch.showing(monitor) as watch:
             part = watch.quiet()
-            replicates, warnings = _replicates(lambda number: published.refit(seed, number, part), n, threads, watch)
+            replicates, warnings = _make_replicates(
+                lambda number: published.refit(seed, number, part), n, threads, watch
+            )
         return Bootstrap(pmf, replicates, pmf, level, warnings, True, ObservedTables.of_published(pmf, source))
     mixture = _mixture_to_replicate(pmf, source)
     smoothing = _smoothing_to_replicate(pmf)
@@ -135,13 +138,13 @@ def bootstrap(
         with watch.guard():
             center = fit(original, smoothing)[0]
         least = LEAST_REPLICATES if of_design is None else n
-        replicates, warnings = _replicates(replicate, n, threads, watch, least)
+        replicates, warnings = _make_replicates(replicate, n, threads, watch, least)
     reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
     boot = Bootstrap(pmf, replicates, center, level, warnings, reflected, observed)
     return boot if of_design is None else replace(boot, scales=of_design.scales, degrees=of_design.degrees)
 
 
-def _replicates(
+def _make_replicates(
     replicate: Callable[[int], tuple[JointPMF, StopReason]],
     n: int,
     threads: int,
@@ -185,7 +188,7 @@ def _replicate_sampling(
     pmf: JointPMF, source: Any, n: int, n_records: float | None, design: Design | None
 ) -> tuple[Resampling | DesignResampling, float]:
     if isinstance(source, Tables):
-        _refuse_design(design)
+        _refuse_design_to_replicate(design)
         if difference := pmf.schema.difference(source.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
         if len(source) == 0:
@@ -193,16 +196,16 @@ def _replicate_sampling(
         if n_records is not None and not n_records > 0:
             raise DataError(f"n_records must be a number above 0, not {n_records!r}")
         return TableResampling(source, pmf, n_records), _TOL_TABLES
-    records = records_for(pmf.schema, source, report=pmf.report)
+    records = records_for_model(pmf.schema, source, report=pmf.report)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
-    sets_of = sets_of_report(pmf.report, pmf.schema)
+    sets_of = sample_as_fitted(pmf.report, pmf.schema)
     if design is not None:
-        return design_resampling(design, records, n, sets_of), _TOL_RECORDS
+        return DesignResampling.of(design, records, n, sets_of), _TOL_RECORDS
     return RecordResampling(records, sets_of), _TOL_RECORDS
 
 
-def _refuse_design(design: Design | None) -> None:
+def _refuse_design_to_replicate(design: Design | None) -> None:
     if design is not None:
         raise DataError("a design says how records were drawn, and these are tables; give the records")
 
@@ -245,7 +248,7 @@ def replicate_prior(sets: CellSets, form: JointPMF, smoothing: Smoothing, random
     in which both records and prior are drawn again spread as the truth does given the data. With a fixed prior, all
     replicates would shrink dependence alike, and their spread would not show by how much.
     """
-    rank, (amounts, shares) = form.rank, smoothing_of_rows(sets, form, smoothing)
+    rank, (amounts, shares) = form.rank, sets.smoothing_of_rows(form, smoothing)
     drawn = np.empty((len(amounts), rank))
     drawn[0] = random.gamma(smoothing.weights, size=rank) + _LEAST_SHARE if smoothing.weights else 1.0
     drawn[0] *= rank / drawn[0].sum()

@@ -115,7 +115,7 @@ def test_update_by_a_streamed_file(cli, folder, monkeypatch):
 
 def test_an_interrupted_update_is_marked(cli, folder, monkeypatch):
     assert cli("fit", "some.csv", "-o", "before.twoway", "--rank", "2", "--force")[0] == 0
-    from twoway.solvers.loop import Watch
+    from twoway.solvers.watch import Watch
 
     def interrupt(self, progress):
         raise KeyboardInterrupt

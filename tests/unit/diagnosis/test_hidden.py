@@ -14,7 +14,7 @@ from twoway.diagnosis.conditions import three_way_tables_prove
 from twoway.diagnosis.hidden import _other_hidden_states
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
-from twoway.model.trees import Trees, seen_from
+from twoway.model.trees import Trees
 from twoway.tables.pair_graph import PairGraph
 
 SCHEMA = sized((3, 2, 4, 3, 2, 3))
@@ -44,7 +44,7 @@ def test_the_tables_between_sides_are_those_of_one_hidden_variable(parents):
     tree = random_tree(parents)
     pmf = model(tree)
     for root in range(tree.n_hidden):
-        alone, sides = seen_from(tree, root)
+        alone, sides = Trees.seen_from(tree, root)
         local = model(alone)
         np.testing.assert_allclose(local.weights, tree.shares[root], rtol=1e-12)
         differs = []
@@ -60,7 +60,7 @@ def test_the_tables_between_sides_are_those_of_one_hidden_variable(parents):
 
 
 def test_sides_are_own_variables_and_what_lies_beyond_each_neighbour():
-    _, sides = seen_from(random_tree((-1, 0, 0, 1)), 0)  # 3 and 4 are at the child of 1
+    _, sides = Trees.seen_from(random_tree((-1, 0, 0, 1)), 0)  # 3 and 4 are at the child of 1
     found = [np.flatnonzero(np.array(sides) == side).tolist() for side in dict.fromkeys(sides)]
     assert found == [[0], [1, 3, 4, 5], [2]]
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB
 
 import twoway as tw
-from twoway.solvers.starts import naive_bayes
+from twoway.solvers.starts import naive_bayes_start
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -129,7 +129,7 @@ def test_naive_bayes_is_that_of_scikit_learn():
     frame, label = survey(60, missing=0.0)
     codes = frame[["sky", "stars", "warm"]].apply(lambda column: column.astype("category").cat.codes)
     records, classes = tw.Records(codes.assign(label=label)), np.unique(label, return_inverse=True)[1]
-    pmf = naive_bayes(records, 1.0)
+    pmf = naive_bayes_start(records, 1.0)
     np.testing.assert_array_equal(pmf.factors[-1], np.eye(3))
     theirs = CategoricalNB(alpha=1.0).fit(codes, classes)
     for factor, logs in zip(pmf.factors, theirs.feature_log_prob_, strict=False):
@@ -139,7 +139,7 @@ def test_naive_bayes_is_that_of_scikit_learn():
     holes = codes.astype(object).mask(np.random.default_rng(0).random(codes.shape) < 0.3).assign(label=label)
     with_more = pd.concat([holes, codes.assign(label=None)], ignore_index=True)
     np.testing.assert_array_equal(
-        naive_bayes(tw.Records(with_more), 1.0).stacked, naive_bayes(tw.Records(holes), 1.0).stacked
+        naive_bayes_start(tw.Records(with_more), 1.0).stacked, naive_bayes_start(tw.Records(holes), 1.0).stacked
     )
 
 

@@ -10,7 +10,7 @@ import twoway as tw
 from twoway.errors import DataError
 from twoway.report import StopReason
 from twoway.solvers.loop import Loop
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.visible_trees import VisibleMixture
 
 NAMES = tuple("abcdef")

@@ -17,9 +17,10 @@ from twoway.fitting.sources import evidence_of_source
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import theta_of
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.theta import theta_of
+from twoway.solvers.watch import Watch
 from twoway.storage.container import read, write
 
 TRUTH = dirichlet_rows(8, 3, 3, seed=1)

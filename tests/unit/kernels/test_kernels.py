@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from reference import em as twin
 from strategies import examples
 
-from twoway.kernels.compression import canonical_keys, compress, expand, gather, same_as_previous
-from twoway.kernels.expectation import expect, posterior, weighted_log_sum
-from twoway.kernels.lanes import layout, pad_to_lanes
+from twoway.kernels.compression import compress, compressed_as_previous, compressed_keys, expand, gather_compressed
+from twoway.kernels.expectation import expect, expect_memberships, expected_log_sum
+from twoway.kernels.lanes import lane_layout, pad_to_lanes
 from twoway.kernels.maximization import extrapolate, log_prior, maximize
 
 RANKS = (1, 3, 4, 5, 12, 16, 17, 20, 33)
@@ -37,7 +37,7 @@ def run_expect(pointers, cells, record_weights, weights, factors):
     theta = pad_to_lanes(weights, factors)
     counts = np.zeros_like(theta)
     given = np.empty(0) if record_weights is None else np.asarray(record_weights, dtype=float)
-    log_likelihood = expect(pointers, cells, given, theta, counts, layout(len(weights))[1])
+    log_likelihood = expect(pointers, cells, given, theta, counts, lane_layout(len(weights))[1])
     assert not counts[:, len(weights) :].any(), "the padding must stay empty"
     return counts[:, : len(weights)], log_likelihood
 
@@ -45,7 +45,9 @@ def run_expect(pointers, cells, record_weights, weights, factors):
 def run_posterior(pointers, cells, weights, factors):
     n = len(pointers) - 1
     memberships, log_prob = np.full((n, len(weights)), np.nan), np.full(n, np.nan)
-    posterior(pointers, cells, pad_to_lanes(weights, factors), memberships, log_prob, layout(len(weights))[1])
+    expect_memberships(
+        pointers, cells, pad_to_lanes(weights, factors), memberships, log_prob, lane_layout(len(weights))[1]
+    )
     return memberships, log_prob
 
 
@@ -110,17 +112,17 @@ def test_table_cells_that_underflow(scale):
 @given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=20))
 def test_sums_of_logarithms(numbers):
     weights = np.linspace(0.5, 3.0, len(numbers))
-    ours, theirs = weighted_log_sum(weights, np.array(numbers)), weights @ np.log(numbers)
+    ours, theirs = expected_log_sum(weights, np.array(numbers)), weights @ np.log(numbers)
     assert ours == pytest.approx(theirs, rel=1e-14, abs=1e-14 * np.abs(weights * np.log(numbers)).sum() + 1e-16)
 
 
 def test_the_logarithm_of_one_is_zero():
-    assert weighted_log_sum(np.ones(3), np.ones(3)) == 0.0
+    assert expected_log_sum(np.ones(3), np.ones(3)) == 0.0
 
 
 @pytest.mark.parametrize("rank", RANKS)
 def test_layout_uses_full_lanes(rank):
-    width, prototype = layout(rank)
+    width, prototype = lane_layout(rank)
     assert rank <= width < rank + 16
     assert width % len(prototype) == 0
     assert len(prototype) % 4 == 0
@@ -193,7 +195,7 @@ def test_counts_add_to_an_existing_file():
     _, pointers, cells, _, weights, factors = make_problem(4)
     theta = pad_to_lanes(weights, factors)
     counts = np.full_like(theta, 7.0)
-    expect(pointers, cells, np.empty(0), theta, counts, layout(4)[1])
+    expect(pointers, cells, np.empty(0), theta, counts, lane_layout(4)[1])
     np.testing.assert_allclose(counts[:, :4] - 7, twin.expect(pointers, cells, None, weights, factors)[0], atol=1e-12)
 
 
@@ -346,7 +348,7 @@ def test_maximization(rank, smoothing):
     counts[1:4, 0] = 0.0  # a component that no record of the first variable supports
     marginal = np.concatenate([np.full(size, 1 / size) for size in sizes])
     pseudo_counts = np.concatenate([[smoothing], smoothing * marginal])
-    padded = np.pad(counts, [(0, 0), (0, layout(rank)[0] - rank)])
+    padded = np.pad(counts, [(0, 0), (0, lane_layout(rank)[0] - rank)])
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     theta = maximize(padded, pseudo_counts, marginal, offsets, rank)
     np.testing.assert_allclose(theta[:, :rank], twin.maximize(counts, pseudo_counts, marginal, sizes), rtol=1e-13)
@@ -383,7 +385,7 @@ def simplex_points(rank=3, sizes=(2, 3), seed=0):
     random = np.random.default_rng(seed)
     points = []
     for _ in range(3):
-        theta = np.zeros((1 + sum(sizes), layout(rank)[0]))
+        theta = np.zeros((1 + sum(sizes), lane_layout(rank)[0]))
         theta[0, :rank] = random.dirichlet(np.ones(rank))
         theta[1:, :rank] = np.vstack([random.dirichlet(np.ones(size), rank).T for size in sizes])
         points.append(theta)
@@ -440,13 +442,13 @@ def test_compress_and_expand(dtype):
     np.testing.assert_array_equal(again, codes)
     rows = random.permutation(50)[:20]
     new_pointers = np.empty(21, dtype=np.int64)
-    gathered = gather(pointers, cells, rows, new_pointers)
+    gathered = gather_compressed(pointers, cells, rows, new_pointers)
     assert gathered.tolist() == [cell for row in rows for cell in expected[row]]
     assert gathered.dtype == dtype
-    keys = canonical_keys(pointers, cells, np.random.default_rng(0).integers(2**63, size=70_000, dtype=np.uint64))
+    keys = compressed_keys(pointers, cells, np.random.default_rng(0).integers(2**63, size=70_000, dtype=np.uint64))
     order = np.argsort(keys, kind="stable")
     assert (np.diff(np.diff(pointers)[order]) >= 0).all(), "records of one length stand together"
-    same = same_as_previous(pointers, cells, order)
+    same = compressed_as_previous(pointers, cells, order)
     assert same.any()
     told = [expected[row] for row in order]
     assert same.tolist() == [False] + [one == other for one, other in zip(told[1:], told[:-1], strict=True)]

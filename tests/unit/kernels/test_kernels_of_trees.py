@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from twoway.kernels.lanes import layout
+from twoway.kernels.lanes import lane_layout
 from twoway.kernels.trees import TreeRows, expect_tree
 
 PARENTS = (-1, 0, 0, 1)
@@ -24,7 +24,7 @@ class Tree:
         self.parents, self.homes, self.n_states = parents, homes, n_states
         self.offsets = np.cumsum([0, *sizes])
         firsts = np.cumsum([0, 1, *n_states[1:]])
-        width, self.prototype = layout(max(n_states))
+        width, self.prototype = lane_layout(max(n_states))
         self.rows = TreeRows(np.array(parents), firsts, np.repeat(np.array(homes), sizes))
         self.theta = np.zeros((firsts[-1] + sum(sizes), width))
         self.theta[0, : n_states[0]] = rng.dirichlet(np.full(n_states[0], concentration))

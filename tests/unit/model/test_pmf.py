@@ -434,9 +434,9 @@ class Uniform:
 def test_no_draw_has_probability_zero():
     # The ends of the unit interval and the exact edges between categories.
     edges = Uniform([0.0, 0.25, 0.75, np.nextafter(1, 0)])
-    assert mixture.draw_components(np.array([0, 0.25, 0.5, 0, 0.25, 0]), 4, edges).tolist() == [1, 2, 4, 4]
+    assert mixture.draw_mixture_components(np.array([0, 0.25, 0.5, 0, 0.25, 0]), 4, edges).tolist() == [1, 2, 4, 4]
     factor = np.array([[0, 1], [0.25, 0], [0, 0], [0.75, 0], [0, 0]])
-    assert mixture.draw_codes(factor, np.array([0, 0, 1, 0]), edges).tolist() == [1, 3, 0, 3]
+    assert mixture.draw_mixture_codes(factor, np.array([0, 0, 1, 0]), edges).tolist() == [1, 3, 0, 3]
 
 
 def test_samples_follow_the_joint():

@@ -12,7 +12,7 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.kernels import least_squares
-from twoway.kernels.lanes import layout, pad_to_lanes
+from twoway.kernels.lanes import lane_layout, pad_to_lanes
 from twoway.model.comparison import factor_mse
 from twoway.solvers import CTD, Evidence, Problem
 from twoway.tables.tables import Tables
@@ -38,7 +38,7 @@ def arguments(tables, rank):
     """Return tables as the kernels take them, and the prototype of the lanes."""
     flat = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
     arrays = (flat, tables.starts, tables.sets, tables.schema.offsets, *places_of(tables))
-    return least_squares.ThreeWay(*arrays), layout(rank)[1]
+    return least_squares.ThreeWay(*arrays), lane_layout(rank)[1]
 
 
 def places_of(tables):
@@ -67,7 +67,7 @@ def test_contractions_equal_their_twin(rank, sets):
     for index, (row, x) in enumerate(shares(tables).items()):
         for axis in range(3):
             sums = np.ones((SIZES[row[axis]], theta.shape[1]))
-            least_squares.contract_table(3 * index + axis, arrays, theta, sums, prototype)
+            least_squares.contract_least_squares(3 * index + axis, arrays, theta, sums, prototype)
             expected = 1 + slow.contract(x, pmf.factors, row, axis)
             np.testing.assert_allclose(sums[:, :rank], expected, rtol=1e-12)
             assert (sums[:, rank:] == 1).all()
@@ -78,7 +78,7 @@ def test_the_value_is_half_the_squared_error(rank):
     pmf, tables = random_pmf(SCHEMA, rank), as_tables(random_pmf(SCHEMA, 2, seed=5), noise=2.0)
     arrays, prototype = arguments(tables, rank)
     theta = pad_to_lanes(pmf.weights, pmf.stacked)
-    value = least_squares.sweep_tables(theta, arrays, rank, 0, prototype)
+    value = least_squares.sweep_least_squares(theta, arrays, rank, 0, prototype)
     np.testing.assert_array_equal(theta, pad_to_lanes(pmf.weights, pmf.stacked))
     expected = slow.half_squared_error(shares(tables), pmf.weights, pmf.factors)
     assert 0.5 * arrays.shares @ arrays.shares + value == pytest.approx(expected, rel=1e-10)
@@ -162,10 +162,10 @@ def test_a_sweep_improves_and_knows_where_it_ends():
     pmf, tables = random_pmf(SCHEMA, 3), as_tables(random_pmf(SCHEMA, 3, seed=5), noise=1.0)
     arrays, prototype = arguments(tables, 3)
     theta = pad_to_lanes(pmf.weights, pmf.stacked)
-    values = [least_squares.sweep_tables(theta, arrays, 3, 0, prototype)]
+    values = [least_squares.sweep_least_squares(theta, arrays, 3, 0, prototype)]
     for _ in range(5):
-        values.append(least_squares.sweep_tables(theta, arrays, 3, 10, prototype))
-        again = least_squares.sweep_tables(theta, arrays, 3, 0, prototype)
+        values.append(least_squares.sweep_least_squares(theta, arrays, 3, 10, prototype))
+        again = least_squares.sweep_least_squares(theta, arrays, 3, 0, prototype)
         assert values[-1] == pytest.approx(again, rel=1e-12)
     assert all(after < earlier for earlier, after in pairwise(values))
 

@@ -9,7 +9,7 @@ from twoway.fitting.fit import fit
 from twoway.report import Progress
 from twoway.solvers import loop
 from twoway.solvers.coupled_nmf import CoupledNMF
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 
 
 def test_a_watch_for_a_part_shares_the_state_of_its_parent(monkeypatch):

@@ -10,15 +10,18 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
 from twoway.solvers import auto
 from twoway.solvers.auto import Auto
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.ctd import CTD
 from twoway.solvers.em import EM, annealed_by_em, fit_cells_by_em
-from twoway.solvers.evidence import CellSets, Evidence, expected_counts
-from twoway.solvers.loop import Watch
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.mle_ad import MLEAD
-from twoway.solvers.problem import Problem, Smoothing
+from twoway.solvers.multi_start import MultiStart
+from twoway.solvers.problem import Problem
+from twoway.solvers.smoothing import Smoothing, SmoothingChoice
 from twoway.solvers.starts import random_start
-from twoway.solvers.tuning import SmoothingChoice
+from twoway.solvers.theta import expected_counts
+from twoway.solvers.watch import Watch
 
 TRUTH = dirichlet_rows(5, 3, 2, seed=2)
 RECORDS = draw_records(TRUTH, 400, observed=0.7, seed=1).for_fit()
@@ -219,13 +222,13 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
 def test_the_race_is_on_the_sample_and_its_first_start_is_the_chains(monkeypatch):
     monkeypatch.setattr(auto, "_SAMPLE_CELLS", 600)
     seen = []
-    run = auto.race
+    run = MultiStart.race
 
     def look(solver, problems):
         seen.append(problems)
         return run(solver, problems)
 
-    monkeypatch.setattr(auto, "race", look)
+    monkeypatch.setattr(MultiStart, "race", staticmethod(look))
     first, again = (Auto(n_starts=3).solve(problem(seed=5)) for _ in range(2))
     assert first.pmf.stacked.tobytes() == again.pmf.stacked.tobytes()
     problems = seen[0]

@@ -32,7 +32,7 @@ def test_what_chose_the_smoothing_does_not_score_it(monkeypatch):
     scores = {"one": [0.0, -3.0, 0.0, -3.0, 0.0], "two": [-1.0, -1.0, -1.0, -1.0, -1.0]}
     monkeypatch.setattr(rank_module, "held_out_scores", lambda name, _: (np.array(scores[name]), np.ones(5)))
     fits = [SimpleNamespace(pmf=name) for name in scores]
-    best, (scored, weights) = rank_module._scored_in_halves(fits, None)
+    best, (scored, weights) = rank_module._rank_scores_in_halves(fits, None)
     assert best == 1
     assert scored.tolist() == [-1.0, -3.0, -1.0, -3.0, -1.0], "even ones ask for the first, odd ones for the second"
     assert weights.tolist() == [1.0] * 5

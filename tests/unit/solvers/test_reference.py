@@ -8,10 +8,11 @@ from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers import reference
-from twoway.solvers.evidence import Evidence, theta_of
-from twoway.solvers.loop import Watch
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.reference import best_power, mean_of_random_models, reference_joint, reference_tables
+from twoway.solvers.evidence import Evidence
+from twoway.solvers.reference import best_reference_power, random_reference, reference_joint, reference_tables
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.theta import theta_of
+from twoway.solvers.watch import Watch
 from twoway.tables.tables import Tables
 
 NAMES, SIZES = "abcd", (2, 3, 2, 3)
@@ -132,7 +133,7 @@ def test_mean_of_random_models_meets_the_tables_whatever_the_order_of_variables(
     tables = tables_of(whole, [(0, 1), (1, 2), (2, 3), (0, 3)])
     backwards = tables.subset(tuple(reversed(NAMES)))
     first, second = (
-        mean_of_random_models(Evidence(own.schema, tables=own, threads=1), Smoothing(0.5, 0.5), 7, Watch())
+        random_reference(Evidence(own.schema, tables=own, threads=1), Smoothing(0.5, 0.5), 7, Watch())
         for own in (tables, backwards)
     )
     assert worst(first.trees.joint(), tables) < 0.02
@@ -143,16 +144,16 @@ def test_mean_of_random_models_meets_the_tables_whatever_the_order_of_variables(
 def test_mean_of_random_models_has_at_least_one_when_the_time_is_over():
     tables, watch = tables_of(random_joint(2), [(0, 1), (1, 2), (0, 2)]), Watch()
     evidence = Evidence(tables.schema, tables=tables, threads=1)
-    all_of_them = mean_of_random_models(evidence, Smoothing(0.5, 0.5), 0, Watch())
+    all_of_them = random_reference(evidence, Smoothing(0.5, 0.5), 0, Watch())
     watch.interrupt(StopReason.TIME_LIMIT)
-    only = mean_of_random_models(evidence, Smoothing(0.5, 0.5), 0, watch)
+    only = random_reference(evidence, Smoothing(0.5, 0.5), 0, watch)
     assert only.rank < all_of_them.rank
     np.testing.assert_allclose(only.trees.joint().sum(), 1.0)
 
 
 def chosen(joint, pairs):
     tables = tables_of(joint, pairs)
-    return best_power(Evidence(tables.schema, tables=tables, threads=1), Smoothing(0.5, 0.5), 0, Watch())
+    return best_reference_power(Evidence(tables.schema, tables=tables, threads=1), Smoothing(0.5, 0.5), 0, Watch())
 
 
 def test_tables_say_how_far_to_lean_to_the_hidden_variable():
@@ -170,7 +171,7 @@ def test_tables_say_how_far_to_lean_to_the_hidden_variable():
 
 def test_held_out_tables_leave_all_variables_connected():
     tables = tables_of(random_joint(0), [(0, 1), (0, 2), (1, 2), (2, 3), (1, 3)])
-    folds = list(reference._folds(tables, np.random.default_rng(0)))
+    folds = list(reference._reference_folds(tables, np.random.default_rng(0)))
     assert sorted(number for held in folds for number in held) == sorted({number for held in folds for number in held})
     for held in folds:
         left = np.ones(len(tables), dtype=bool)

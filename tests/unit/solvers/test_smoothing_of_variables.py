@@ -8,13 +8,11 @@ from hidden_trees import SIZES, random_tree
 import twoway as tw
 from twoway.datasets import draw_records
 from twoway.model.trees import Trees
-from twoway.solvers import tuning
-from twoway.solvers.em import smoothing_of_rows
-from twoway.solvers.evidence import CellSets
-from twoway.solvers.heldout import HeldOut, cell_scores
-from twoway.solvers.problem import Smoothing
+from twoway.solvers import smoothing as smoothing_module
+from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.heldout import HeldOut, held_out_cell_scores
+from twoway.solvers.smoothing import Smoothing, SmoothingTrial
 from twoway.solvers.tree import Tree
-from twoway.solvers.tuning import Trial
 from twoway.uncertainty.replication import replicate_smoothings
 
 
@@ -49,7 +47,7 @@ def test_cells_are_scored_given_the_others_of_their_record(parents):
         for name in event:
             others = {other: label for other, label in event.items() if other != name}
             expected.append(np.log(pmf.prob(event) / pmf.prob(others)))
-    np.testing.assert_allclose(cell_scores(pmf, records), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(held_out_cell_scores(pmf, records), expected, rtol=1e-12, atol=1e-12)
 
 
 class Landscape:
@@ -63,20 +61,23 @@ class Landscape:
         own = np.log2(smoothing.factors * np.array(smoothing.times or (1.0, 1.0, 1.0)))
         scores = np.tile(-np.square(own - self.wanted), 80)
         scores += self.noise * np.log2(smoothing.factors) * np.random.default_rng(0).normal(size=240)
-        return Trial(smoothing, HeldOut(scores.reshape(80, 3).sum(axis=1), np.ones(80)), False, scores)
+        return SmoothingTrial(smoothing, HeldOut(scores.reshape(80, 3).sum(axis=1), np.ones(80)), False, scores)
 
 
 def cells_of_three():
     schema = tw.Schema(tuple(tw.Variable(name, ("u", "v")) for name in "abc"))
     codes = np.zeros((40, 3), dtype=int)
     fold = tw.Records(pd.DataFrame(codes, columns=list("abc")).replace(0, "u"), schema=schema)
-    return tuning._Cells([fold.reweighted(np.ones(40))] * 2, 1.0)
+    return smoothing_module._CellsToSmooth([fold.reweighted(np.ones(40))] * 2, 1.0)
 
 
 def tuned(landscape):
     common = landscape(Smoothing(1.0, 1.0))
     amounts = [common, *(landscape(Smoothing(amount, amount)) for amount in (4.0, 0.25))]
-    return [trial.smoothing for trial in tuning._tune_variables(landscape, common, common, amounts, cells_of_three())]
+    return [
+        trial.smoothing
+        for trial in smoothing_module._smooth_variables(landscape, common, common, amounts, cells_of_three())
+    ]
 
 
 def test_each_variable_gets_what_its_own_cells_ask_for():
@@ -86,7 +87,7 @@ def test_each_variable_gets_what_its_own_cells_ask_for():
 def test_a_variable_goes_on_as_long_as_it_gains():
     steps = tuned(Landscape((1.0, 1.0, 64.0)))
     assert [step.times for step in steps] == [(1.0, 1.0, 4.0), (1.0, 1.0, 16.0), (1.0, 1.0, 64.0)]
-    assert tuned(Landscape((1.0, 1.0, 1e9)))[-1].times == (1.0, 1.0, tuning._MOST_TIMES)
+    assert tuned(Landscape((1.0, 1.0, 1e9)))[-1].times == (1.0, 1.0, smoothing_module._MOST_TIMES)
 
 
 def test_what_is_not_clear_is_left_alone():
@@ -98,9 +99,9 @@ def test_what_is_not_clear_is_left_alone():
 def test_a_fold_that_moves_as_a_whole_is_no_evidence():
     """All cells of one fold gain, those of the other do not: what chance is among folds counts."""
     cells = cells_of_three()
-    plain = Trial(Smoothing(1.0, 1.0), HeldOut(np.zeros(80), np.ones(80)), False, np.zeros(240))
-    moved = Trial(Smoothing(4.0, 4.0), plain.held_out, False, np.repeat([1.0, 0.0], 120))
-    both = Trial(Smoothing(4.0, 4.0), plain.held_out, False, np.ones(240))
+    plain = SmoothingTrial(Smoothing(1.0, 1.0), HeldOut(np.zeros(80), np.ones(80)), False, np.zeros(240))
+    moved = SmoothingTrial(Smoothing(4.0, 4.0), plain.held_out, False, np.repeat([1.0, 0.0], 120))
+    both = SmoothingTrial(Smoothing(4.0, 4.0), plain.held_out, False, np.ones(240))
     assert not cells.clear_gains(plain, moved, np.full(3, 4.0)).any()
     assert (cells.clear_gains(plain, both, np.full(3, 4.0)) == 1.0).all()
 
@@ -108,10 +109,10 @@ def test_a_fold_that_moves_as_a_whole_is_no_evidence():
 def test_less_smoothing_must_gain_more_than_one_cell_can_lose():
     """80 cells that all gain: one that was not held out may lose the logarithm of the ratio, with that as its error."""
     cells, none = cells_of_three(), HeldOut(np.zeros(80), np.ones(80))
-    plain = Trial(Smoothing(1.0, 1.0), none, False, np.zeros(240))
+    plain = SmoothingTrial(Smoothing(1.0, 1.0), none, False, np.zeros(240))
     loss = np.log(4.0) / 80
     for gain, expected in ((2.9 * loss, 0.0), (3.1 * loss, 2.1 * loss)):
-        less = Trial(Smoothing(0.25, 0.25), none, False, np.full(240, gain))
+        less = SmoothingTrial(Smoothing(0.25, 0.25), none, False, np.full(240, gain))
         np.testing.assert_allclose(cells.clear_gains(plain, less, np.full(3, 0.25)), expected)
         assert (cells.clear_gains(plain, less, np.full(3, 4.0)) > 0).all()
 
@@ -148,8 +149,8 @@ def test_what_was_chosen_is_kept_and_used_again(fitted, tmp_path):
 
 def test_rows_of_a_variable_get_so_many_times_as_much(fitted):
     sets = CellSets.of_records(tw.Records(study(50), schema=fitted.schema), 1)
-    plain, _ = smoothing_of_rows(sets, fitted, Smoothing(2.0, 1.0))
-    more, _ = smoothing_of_rows(sets, fitted, Smoothing(2.0, 1.0, (1, 1, 1, 1, 1, 1, 5, 1)))
+    plain, _ = sets.smoothing_of_rows(fitted, Smoothing(2.0, 1.0))
+    more, _ = sets.smoothing_of_rows(fitted, Smoothing(2.0, 1.0, (1, 1, 1, 1, 1, 1, 5, 1)))
     ratios = more[-fitted.schema.n_categories :] / plain[-fitted.schema.n_categories :]
     assert set(ratios[fitted.schema.cells(6)]) == {5.0}
     assert ratios.sum() == pytest.approx(len(ratios) + 4 * fitted.schema.sizes[6])

@@ -8,12 +8,13 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.solvers import find_solver
 from twoway.solvers.auto import Auto
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import annealed_by_em, fit_cells_by_em
-from twoway.solvers.evidence import CellSets
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start
+from twoway.solvers.watch import Watch
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ import twoway as tw
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import theta_of, tree_rows
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.table_sums import TableSums, expected_in_range, tilted_to
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.table_sums import TableSums
+from twoway.solvers.theta import theta_of, theta_tree_rows
+from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 
@@ -76,7 +77,7 @@ def brute_force(published, joint):
 def test_the_e_step_equals_brute_force(pmf):
     published = everything(np.random.default_rng(0))
     sums = TableSums.of(published, None)
-    expected = sums.expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
+    expected = sums.expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
     joint = pmf.trees.joint()
     value, _ = brute_force(published, joint)
     assert expected.log_likelihood == pytest.approx(value, rel=1e-12)
@@ -89,7 +90,7 @@ def test_counts_of_coarse_cells_and_of_people_outside_equal_brute_force(pmf):
     of_some = table(["v0", "v1"], [[1, 2], range(3)], [[3, 4, 5], [6, 7, 8]], within={"v0": ("12",)})
     for one, known in ((coarse, (0, 1)), (of_some, (0,))):
         published = PublishedTables(SCHEMA, (one,), groups=groups)
-        expected = TableSums.of(published, None).expected(theta_of(pmf), pmf.rank, tree_rows(pmf))
+        expected = TableSums.of(published, None).expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
         _, counts = brute_force(published, pmf.trees.joint())
         n_hidden = len(expected.counts) - SCHEMA.n_categories
         of_cells = expected.counts[n_hidden:, : pmf.rank].sum(axis=1)
@@ -145,7 +146,7 @@ def test_expected_numbers_within_bounds_equal_sums():
     means = np.concatenate([rng.gamma(1.0, 20.0, 40), [1e-9, 1e5, 4.0]])
     low = np.concatenate([rng.integers(0, 20, 40), [0, 0, 200]]).astype(float)
     high = np.concatenate([low[:40] + rng.integers(0, 20, 40), [4, 4, 210]])
-    expected, logs = expected_in_range(means, low, high)
+    expected, logs = TableSums.expected_in_range(means, low, high)
     for mean, least, most, got, log in zip(means, low, high, expected, logs, strict=True):
         numbers = np.arange(least, most + 1)
         terms = poisson.logpmf(numbers, mean)
@@ -153,14 +154,14 @@ def test_expected_numbers_within_bounds_equal_sums():
         assert got == pytest.approx((numbers * shares).sum() / shares.sum(), rel=0.02, abs=0.02)
         if np.exp(terms).sum() > 1e-9:
             assert log == pytest.approx(np.log(np.exp(terms).sum()), rel=1e-6)
-    unbounded, _ = expected_in_range(np.array([3.0]), np.zeros(1), np.full(1, np.inf))
+    unbounded, _ = TableSums.expected_in_range(np.array([3.0]), np.zeros(1), np.full(1, np.inf))
     assert unbounded[0] == pytest.approx(3.0)
 
 
 def test_tilted_shares_have_the_mean_and_are_nearest():
     rng = np.random.default_rng(0)
     shares, values = np.array([0.3, 0.1, 0.2, 0.25, 0.15]), np.array([0.0, 1, 2, 5, 9])
-    tilted, divergence = tilted_to(shares, values, 4.0)
+    tilted, divergence = TableSums.tilted_to(shares, values, 4.0)
     assert tilted @ values == pytest.approx(4.0, abs=1e-9)
     assert tilted.sum() == pytest.approx(1.0)
     for _ in range(20):  # others with the same mean are further away

@@ -12,9 +12,10 @@ from twoway.fitting.sources import evidence_of_source
 from twoway.model.trees import Trees
 from twoway.solvers import evidence as evidence_module
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.loop import Loop, Watch
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.tree_starts import TreeShape
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.tree_shape import TreeShape
+from twoway.solvers.watch import Watch
 from twoway.tables.dependence import table_dependence
 
 # A chain of five hidden variables, each of which keeps its state mostly and shows it in two variables.

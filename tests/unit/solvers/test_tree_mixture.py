@@ -7,12 +7,13 @@ import pytest
 
 import twoway as tw
 from twoway.data.records import Records
-from twoway.kernels.visible_trees import VisibleRows, expect_visible_tree, pair_information
+from twoway.kernels.visible_trees import VisibleRows, expect_visible_tree, visible_pair_information
 from twoway.report import StopReason
 from twoway.solvers import Smoothing, Watch
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
-from twoway.solvers.tree_mixture import fit_tree_mixture, rooted_tree, strongest_edges
+from twoway.solvers.tree_mixture import chow_liu_edges, fit_tree_mixture
+from twoway.solvers.tree_shape import strongest_tree_shape
 
 SIZES = (2, 3, 2, 3, 2)
 SCHEMA = tw.Schema(tuple(tw.Variable(f"x{n}", tuple(range(size))) for n, size in enumerate(SIZES)))
@@ -105,7 +106,7 @@ def test_information_and_spanning_tree():
     counts = rng.integers(0, 5, (7, 7)).astype(np.float32)
     counts[0, 2:5] = 0
     counts, pseudo = counts + counts.T, np.full((7, 7), 0.25, dtype=np.float32)
-    information = pair_information(counts, pseudo, offsets)
+    information = visible_pair_information(counts, pseudo, offsets)
     table = (counts + pseudo)[:2, 2:5].astype(float)
     shares = table / table.sum()
     plain = (shares * np.log(shares / np.outer(shares.sum(axis=1), shares.sum(axis=0)))).sum()
@@ -113,13 +114,13 @@ def test_information_and_spanning_tree():
 
     lengths = rng.random((5, 5))
     lengths += lengths.T
-    vertices, parents = rooted_tree(lengths)
+    vertices, parents = strongest_tree_shape(lengths)
     ours = sum(lengths[vertices[k], vertices[parents[k]]] for k in range(1, 5))
     pairs = list(itertools.combinations(range(5), 2))
     best = max(sum(lengths[e] for e in edges) for edges in itertools.combinations(pairs, 4) if is_connected(edges))
     assert ours == pytest.approx(best)
     assert (parents[1:] < np.arange(1, 5)).all()
-    assert [len(v) for v in rooted_tree(np.zeros((1, 1)))] == [1, 1]
+    assert [len(v) for v in strongest_tree_shape(np.zeros((1, 1)))] == [1, 1]
 
 
 def is_connected(edges):
@@ -173,7 +174,7 @@ def test_strongest_edges_follow_the_weights():
     schema = tw.Schema(tuple(tw.Variable(name, (0, 1)) for name in "zyx"))
     records, is_first = records_of(codes, schema), np.arange(1000) < 500
     for weights, expected in ((is_first, {(0, 1), (1, 2)}), (~is_first, {(1, 2), (0, 2)})):
-        assert {tuple(sorted(edge)) for edge in strongest_edges(records, weights.astype(float))} == expected
+        assert {tuple(sorted(edge)) for edge in chow_liu_edges(records, weights.astype(float))} == expected
 
 
 def test_mixture_finds_what_one_tree_cannot():

@@ -11,7 +11,8 @@ from twoway.model.trees import Trees
 from twoway.solvers import Watch
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop
-from twoway.solvers.tree_starts import TreeShape, local_spa_start, random_tree_start, spread_start
+from twoway.solvers.tree_shape import TreeShape
+from twoway.solvers.tree_starts import local_spa_start, random_tree_start, spread_start
 
 NAMES = tuple("abcdefgh")
 SCHEMA = tw.Schema(tuple(tw.Variable(name, tuple(range(4))) for name in NAMES))

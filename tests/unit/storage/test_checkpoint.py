@@ -13,7 +13,7 @@ import twoway as tw
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.storage import checkpoint, container
 
 
@@ -183,7 +183,7 @@ def test_the_checkpoint_is_removed_after_the_model_is_saved(tmp_path, monkeypatc
 KILLED = """
 import os, signal, sys
 from twoway.cli import run
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.storage import checkpoint
 
 checkpoint.SECONDS = checkpoint._WORTH_SECONDS = 0.0

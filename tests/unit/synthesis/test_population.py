@@ -10,7 +10,7 @@ from reference.raking import fit_joint
 import twoway as tw
 from twoway.errors import DataError, TwowayError
 from twoway.model.counts import Counts
-from twoway.solvers.loop import Watch
+from twoway.solvers.watch import Watch
 from twoway.synthesis import persons
 from twoway.synthesis.exact import settle_exact_margins
 from twoway.synthesis.persons import draw_persons

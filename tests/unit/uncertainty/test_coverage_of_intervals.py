@@ -9,10 +9,10 @@ import pytest
 import twoway as tw
 from twoway.cli import run
 from twoway.datasets import dirichlet_rows, draw_records
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import CellSets
 from twoway.solvers.loop import Loop
-from twoway.solvers.problem import Smoothing
+from twoway.solvers.smoothing import Smoothing
 from twoway.uncertainty.replication import replicate_prior, replicate_smoothings
 
 RECORDS = draw_records(dirichlet_rows(4, 3, 2, seed=4), 300, observed=0.8, seed=1)

@@ -23,11 +23,14 @@ from twoway.estimators.labels.table import LabelTable
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import StopReason
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
-from twoway.solvers.evidence import CellSets, Evidence, Theta
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import HeldOut
 from twoway.solvers.loop import Loop
-from twoway.solvers.problem import Problem, Smoothing
+from twoway.solvers.problem import Problem
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.theta import Theta
 
 _MAX_ITER = 1000
 _TOL = 1e-7

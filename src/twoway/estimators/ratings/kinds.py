@@ -23,9 +23,10 @@ from twoway.estimators.ratings.experts import Two, expert_ratings
 from twoway.estimators.ratings.table import RatingTable
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
-from twoway.solvers.evidence import CellSets, Theta
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
+from twoway.solvers.theta import Theta
 
 _MAX_ITER = 100
 # Passes end when the log-likelihood rises by less than this share: later ones do not improve predictions.

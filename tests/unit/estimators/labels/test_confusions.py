@@ -26,7 +26,7 @@ from twoway.estimators.labels.quality import (
 from twoway.estimators.labels.table import read_labels
 from twoway.kernels.lanes import pad_to_lanes
 from twoway.report import StopReason
-from twoway.solvers.evidence import CellSets
+from twoway.solvers.cell_sets import CellSets
 
 COLUMNS = ("item", "annotator", "label")
 

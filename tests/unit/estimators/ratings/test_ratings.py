@@ -15,8 +15,9 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.estimators.ratings.kinds import fit_rating_kinds, rating_kinds_step, ratings_by_kinds
 from twoway.estimators.ratings.table import read_ratings
-from twoway.solvers.evidence import CellSets, theta_of
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.starts import random_start
+from twoway.solvers.theta import theta_of
 
 COLUMNS = ("user", "item", "rating")
 

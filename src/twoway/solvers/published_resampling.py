@@ -1,9 +1,8 @@
-"""Models of published tables: fitted from a start, and fitted again to other samples of people."""
+"""Published tables of other samples of people, and the models that are fitted to them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,54 +11,18 @@ import numpy as np
 from twoway.arrays import Floats, Ints
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.model.raking import raked_to
 from twoway.report import StopReason
-from twoway.solvers.em import fit_near
-from twoway.solvers.loop import Descent, Loop, Watch
-from twoway.solvers.table_sums import TableSums
-from twoway.tables.published.pairs import Codes
+from twoway.solvers.table_sums import fit_table_sums
+from twoway.solvers.watch import Watch
 from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 
-# Pseudo-people of all states together by which they are drawn toward where they began: a pull that decides what the
-# tables leave open, and nothing else.
-_PSEUDO_PEOPLE = 0.6
-_TOL = 1e-6
-# A gain in the logarithm of the likelihood of all people together that no one would notice.
-_SMALL_GAIN = 0.002
 # More simulated people are not needed; the effect of chance is scaled to the number of people.
 _MOST_SIMULATED = 100_000
 _LEAST_PART = 1e-9
 REPLICATE_PASSES = 500
 """Replicates start at the model and converge soon."""
-
-
-def fit_sums_near(
-    published: PublishedTables,
-    start: JointPMF,
-    watch: Watch,
-    threads: int | None,
-    *,
-    margins: Mapping[int, tuple[list[Codes], Floats]],
-    passes: int,
-    quiet_cycles: int,
-) -> Descent:
-    """Return the fit of all that was published that is nearest to a start; ``margins`` hold exactly."""
-    sums = TableSums.of(published, threads)
-    small = _SMALL_GAIN / (_TOL * sums.total_weight)
-    loop = Loop("published tables", passes, _TOL, watch, quiet_cycles=quiet_cycles, small=small)
-    descent = fit_near(sums, start, _PSEUDO_PEOPLE, loop)
-    return replace(descent, pmf=raked_to(descent.pmf, margins)) if margins else descent
-
-
-def modelled_table(pmf: JointPMF, published: PublishedTables, table: PublishedTable) -> Floats:
-    """Return the shares of a model for the cells of a published table, within its universe."""
-    return _expected_shares(pmf, TablePlaces.of(published, table), table)
-
-
-def _expected_shares(pmf: JointPMF, places: TablePlaces, table: PublishedTable) -> Floats:
-    return places.shares(pmf.trees.of_variables(places.variables).joint(), table)
 
 
 @dataclass(frozen=True)
@@ -82,7 +45,7 @@ class PublishedResampling:
             raise DataError(f"the tables are not about the model's variables: {difference}")
         if n_records is not None and not n_records > 0:
             raise DataError(f"n_records must be a number above 0, not {n_records!r}")
-        people = [table.weight / _part_of_all(published, pmf, table) for table in published.tables]
+        people = [table.weight / cls._part_of_all(published, pmf, table) for table in published.tables]
         return cls(published, pmf, max(*people, 0.0 if n_records is None else n_records))
 
     @cached_property
@@ -90,14 +53,15 @@ class PublishedResampling:
         """The cells of each table, and the shares that the model expects there."""
         places = [TablePlaces.of(self.published, table) for table in self.published.tables]
         tables = zip(places, self.published.tables, strict=True)
-        return [(own, _expected_shares(self.pmf, own, table)) for own, table in tables]
+        trees = self.pmf.trees
+        return [(own, own.shares(trees.of_variables(own.variables).joint(), table)) for own, table in tables]
 
     def refit(self, seed: int, number: int, watch: Watch) -> tuple[JointPMF, StopReason]:
         """Return the model of another sample of people, and why its fit ended."""
         drawn = self.draw(seed, number)
         # What must hold exactly is known: no sample changes it.
         margins = self.published.exact_margins
-        descent = fit_sums_near(drawn, self.pmf, watch, 1, margins=margins, passes=REPLICATE_PASSES, quiet_cycles=3)
+        descent = fit_table_sums(drawn, self.pmf, watch, 1, margins=margins, passes=REPLICATE_PASSES, quiet_cycles=3)
         return descent.pmf, descent.stop_reason
 
     def draw(self, seed: int, number: int) -> PublishedTables:
@@ -110,7 +74,7 @@ class PublishedResampling:
         tables = [
             table
             if self.published.is_exact(table)
-            else _published_again(table, shares, self._drawn(table, places, shares, people, random))
+            else self._published_again(table, shares, self._drawn(table, places, shares, people, random))
             for table, (places, shares) in zip(self.published.tables, self._modelled, strict=True)
         ]
         return replace(self.published, tables=tuple(tables))
@@ -141,20 +105,20 @@ class PublishedResampling:
         drawn = np.maximum(shares + scale * (places.rescaled(counts, shares) - shares), 0.0)
         return np.asarray(drawn / drawn.sum())
 
+    @staticmethod
+    def _part_of_all(published: PublishedTables, pmf: JointPMF, table: PublishedTable) -> float:
+        """Return the share of all people that a table is about."""
+        universe = {position: np.array(codes) for position, codes in published.universe(table.within).items()}
+        return max(float(np.exp(pmf.trees.log_probability(universe))), _LEAST_PART)
 
-def _part_of_all(published: PublishedTables, pmf: JointPMF, table: PublishedTable) -> float:
-    """Return the share of all people that a table is about."""
-    universe = {position: np.array(codes) for position, codes in published.universe(table.within).items()}
-    return max(float(np.exp(pmf.trees.log_probability(universe))), _LEAST_PART)
-
-
-def _published_again(table: PublishedTable, expected: Floats, drawn: Floats) -> PublishedTable:
-    """Return a table with other numbers, published in the same way: bounds are as far apart as they were."""
-    people = float(table.counts.sum())
-    counts, change = drawn * people, np.rint((drawn - expected) * people)
-    is_known = table.low == table.high
-    low = np.where(is_known, counts, np.where(table.low > 0, np.maximum(table.low + change, 0.0), 0.0))
-    high = np.where(is_known, counts, np.maximum(table.high + change, low))
-    axes = range(counts.ndim)
-    totals = {kept: counts.sum(axis=tuple(axis for axis in axes if axis not in kept)) for kept in table.totals}
-    return replace(table, counts=counts, low=low, high=high, totals=totals)
+    @staticmethod
+    def _published_again(table: PublishedTable, expected: Floats, drawn: Floats) -> PublishedTable:
+        """Return a table with other numbers, published in the same way: bounds are as far apart as they were."""
+        people = float(table.counts.sum())
+        counts, change = drawn * people, np.rint((drawn - expected) * people)
+        is_known = table.low == table.high
+        low = np.where(is_known, counts, np.where(table.low > 0, np.maximum(table.low + change, 0.0), 0.0))
+        high = np.where(is_known, counts, np.maximum(table.high + change, low))
+        axes = range(counts.ndim)
+        totals = {kept: counts.sum(axis=tuple(axis for axis in axes if axis not in kept)) for kept in table.totals}
+        return replace(table, counts=counts, low=low, high=high, totals=totals)

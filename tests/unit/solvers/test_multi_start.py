@@ -8,10 +8,12 @@ import pytest
 
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
-from twoway.solvers.combine import _HEAT, Chain, MultiStart, _race_heats, race
+from twoway.solvers.chain import Chain
 from twoway.solvers.evidence import Evidence
-from twoway.solvers.loop import Descent, Watch
+from twoway.solvers.loop import Descent
+from twoway.solvers.multi_start import _HEAT, MultiStart
 from twoway.solvers.problem import Problem, Solution
+from twoway.solvers.watch import Watch
 
 TRUTH = dirichlet_rows(3, 2, 2, seed=1)
 RECORDS = draw_records(TRUTH, 50)
@@ -46,7 +48,7 @@ class Runner:
 def test_those_behind_are_given_up_and_the_best_is_returned():
     speeds = (1.0, 9.0, 3.0, 4.0, 2.0, 8.0, 5.0, 7.0, 6.0, 1.5)
     runner = Runner(tuple(speed / 1000 for speed in speeds))
-    solution = race(runner, problems(10))
+    solution = MultiStart.race(runner, problems(10))
     passes = [0] * 10
     for number, done, _, _ in runner.log:
         passes[number] += done
@@ -67,14 +69,14 @@ def test_those_behind_are_given_up_and_the_best_is_returned():
 
 def test_progress_reports_every_pass_once():
     """Nine starts, three, then one, in two heats and a final."""
-    solution = race(Runner((0.01,) * 9, max_iter=3 * _HEAT), problems(9))
+    solution = MultiStart.race(Runner((0.01,) * 9, max_iter=3 * _HEAT), problems(9))
     assert solution.objectives == tuple(100.0 - 0.01 * step for step in (0, _HEAT, 2 * _HEAT, 3 * _HEAT))
     assert solution.solver == "runner"
 
 
 def test_a_later_heat_begins_where_the_earlier_one_ended():
     runner = Runner((0.01,) * 9)
-    race(runner, [replace(one, start=None, origin="spa") for one in problems(9)])
+    MultiStart.race(runner, [replace(one, start=None, origin="spa") for one in problems(9)])
     first, again = ([one for one in runner.log if (one[2] is None) == fresh] for fresh in (True, False))
     assert [origin for *_, origin in first] == ["spa"] * 9
     assert again
@@ -82,20 +84,20 @@ def test_a_later_heat_begins_where_the_earlier_one_ended():
 
 
 def test_the_name_of_the_chain_survives_the_heats():
-    solution = race(Runner((0.01,) * 9), [replace(one, origin="spa") for one in problems(9)])
+    solution = MultiStart.race(Runner((0.01,) * 9), [replace(one, origin="spa") for one in problems(9)])
     assert {start.solver for start in (solution.as_start(), *solution.others)} == {"spa+runner"}
 
 
 def test_converged_starts_do_not_run_again():
     runner = Runner((0.01,) * 9, finish=100)
-    solution = race(runner, problems(9))
+    solution = MultiStart.race(runner, problems(9))
     assert [number for number, *_ in runner.log] == list(range(9))
     assert solution.stop_reason is StopReason.CONVERGED
     assert all(start.stop_reason is StopReason.CONVERGED for start in solution.others)
 
 
 def test_equals_are_taken_in_their_order():
-    solution = race(Runner((0.01, 0.01)), problems(2))
+    solution = MultiStart.race(Runner((0.01, 0.01)), problems(2))
     assert solution.warnings == ("0",)
 
 
@@ -108,17 +110,17 @@ def test_a_solver_without_passes_runs_each_start_once():
             return Solution(TRUTH, (float(problem.number != 1),), StopReason.DIRECT, "direct", "distance")
 
     told = []
-    solution = race(Direct(), problems(3, watch=Watch(told.append)))
+    solution = MultiStart.race(Direct(), problems(3, watch=Watch(told.append)))
     assert solution.objectives == (0.0,)
     assert len(solution.others) == 2
 
 
 def test_heats_are_known_before_they_are_run():
-    assert list(_race_heats(27, 1000)) == [(27, _HEAT), (9, _HEAT), (3, _HEAT), (1, 1000 - 3 * _HEAT)]
-    assert list(_race_heats(10, 2 * _HEAT)) == [(10, _HEAT), (4, _HEAT)]
-    assert list(_race_heats(27, 1)) == [(27, 1)]
-    assert list(_race_heats(27, _HEAT)) == [(27, _HEAT)]
-    assert list(_race_heats(1, 1000)) == [(1, 1000)]
+    assert list(MultiStart.heats(27, 1000)) == [(27, _HEAT), (9, _HEAT), (3, _HEAT), (1, 1000 - 3 * _HEAT)]
+    assert list(MultiStart.heats(10, 2 * _HEAT)) == [(10, _HEAT), (4, _HEAT)]
+    assert list(MultiStart.heats(27, 1)) == [(27, 1)]
+    assert list(MultiStart.heats(27, _HEAT)) == [(27, _HEAT)]
+    assert list(MultiStart.heats(1, 1000)) == [(1, 1000)]
 
 
 def test_progress_is_of_all_starts_together():
@@ -132,9 +134,11 @@ def test_progress_is_of_all_starts_together():
             problem.watch.show(Progress("own", self.max_iter, self.max_iter, 1.0))
             return super().solve(problem)
 
-    race(Telling((0.01,) * 9), problems(9, watch=Watch(told.append)))
+    MultiStart.race(Telling((0.01,) * 9), problems(9, watch=Watch(told.append)))
     assert {progress.task for progress in told} == {"runner, 9 starts"}
-    assert {progress.at_most for progress in told} == {sum(starts * passes for starts, passes in _race_heats(9, 1000))}
+    assert {progress.at_most for progress in told} == {
+        sum(starts * passes for starts, passes in MultiStart.heats(9, 1000))
+    }
     done = [progress.done for progress in told]
     assert done == sorted(done)
     assert done[:9] == [_HEAT * (place + 1) for place in range(9)]
@@ -151,7 +155,7 @@ def test_a_single_start_reports_its_progress():
             return super().solve(problem)
 
     watch = Watch()
-    race(Looking((0.01,)), problems(1, watch=watch))
+    MultiStart.race(Looking((0.01,)), problems(1, watch=watch))
     assert seen == [watch]
 
 

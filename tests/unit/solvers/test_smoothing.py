@@ -7,16 +7,15 @@ import pytest
 
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import Progress
-from twoway.solvers import tuning
+from twoway.solvers import smoothing as smoothing_module
 from twoway.solvers.heldout import HeldOut, held_out_scores
-from twoway.solvers.loop import Watch
-from twoway.solvers.problem import Smoothing
-from twoway.solvers.tuning import Trial, choose_smoothing
+from twoway.solvers.smoothing import Smoothing, SmoothingTrial, choose_smoothing
+from twoway.solvers.watch import Watch
 
 
 def held_out(smoothing, mean, *, is_plain=False, spread=0.0):
     of_record = mean + spread * np.array([-1.0, 1.0, -1.0, 1.0])
-    return Trial(smoothing, HeldOut(of_record, np.ones(4)), is_plain)
+    return SmoothingTrial(smoothing, HeldOut(of_record, np.ones(4)), is_plain)
 
 
 class Landscape:
@@ -47,53 +46,53 @@ def test_the_top_of_a_parabola_is_found_exactly():
     """Doubling and halving find a peak's neighbourhood, three points its top."""
     for top in (8.0 * 2**0.3, 8.0 * 2**-0.4, 8.0 * 2**3.2, 8.0 * 2**-2.6, 8.0):
         landscape = Landscape(parabola(top))
-        best = tuning._tune_factors(landscape, 8.0)
+        best = smoothing_module._smooth_factors(landscape, 8.0)
         assert best.smoothing.factors == pytest.approx(top, rel=1e-12)
         assert all(one.factors == one.weights for one in landscape.tried)
 
 
 def test_each_is_tried_once_and_none_beyond_what_is_needed():
     landscape = Landscape(parabola(32.0 * 2**0.3))
-    tuning._tune_factors(landscape, 8.0)
+    smoothing_module._smooth_factors(landscape, 8.0)
     assert landscape.factors == pytest.approx([8.0, 16.0, 32.0, 64.0, 32.0 * 2**0.3])
     landscape = Landscape(parabola(2.0 * 2**-0.3))
-    tuning._tune_factors(landscape, 8.0)
+    smoothing_module._smooth_factors(landscape, 8.0)
     assert landscape.factors == pytest.approx([8.0, 16.0, 4.0, 2.0, 1.0, 2.0 * 2**-0.3])
 
 
 def test_a_gain_too_small_to_count_ends_the_search():
-    little = tuning._LEAST_GAIN / 2
+    little = smoothing_module._LEAST_GAIN / 2
     landscape = Landscape(lambda factors, _: little * abs(math.log2(factors / 8.0)))
-    best = tuning._tune_factors(landscape, 8.0)
+    best = smoothing_module._smooth_factors(landscape, 8.0)
     assert best.smoothing.factors == 8.0  # a valley has no top
     assert landscape.factors == [8.0, 16.0, 4.0]
 
 
 def test_the_parabola_does_not_lead_beyond_the_neighbours():
     """Nearly a line: its top would be far away."""
-    gain = tuning._LEAST_GAIN / 2
+    gain = smoothing_module._LEAST_GAIN / 2
     means = {4.0: -gain * 1.01, 8.0: 0.0, 16.0: gain * 0.99}
     landscape = Landscape(lambda factors, _: means[factors])
-    best = tuning._tune_factors(landscape, 8.0)
+    best = smoothing_module._smooth_factors(landscape, 8.0)
     assert best.smoothing.factors == 16.0
     means = {4.0: gain * 0.99, 8.0: 0.0, 16.0: -gain * 1.01}
-    assert tuning._tune_factors(Landscape(lambda factors, _: means[factors]), 8.0).smoothing.factors == 4.0
+    assert smoothing_module._smooth_factors(Landscape(lambda factors, _: means[factors]), 8.0).smoothing.factors == 4.0
 
 
 def test_what_was_refined_is_kept_only_if_it_is_better():
     means = {4.0: -1.0, 8.0: 0.0, 16.0: -0.9}
     landscape = Landscape(lambda factors, _: means.get(factors, -0.5))
-    assert tuning._tune_factors(landscape, 8.0).smoothing.factors == 8.0
+    assert smoothing_module._smooth_factors(landscape, 8.0).smoothing.factors == 8.0
     assert len(landscape.tried) == 4
 
 
-@pytest.mark.parametrize("end", [tuning._LEAST, tuning._MOST])
+@pytest.mark.parametrize("end", [smoothing_module._LEAST, smoothing_module._MOST])
 def test_the_search_ends_at_the_ends(end):
     landscape = Landscape(parabola(end**2 / 8.0))  # far beyond
-    best = tuning._tune_factors(landscape, 8.0)
+    best = smoothing_module._smooth_factors(landscape, 8.0)
     assert best.smoothing.factors == end
-    assert min(landscape.factors) >= tuning._LEAST
-    assert max(landscape.factors) <= tuning._MOST
+    assert min(landscape.factors) >= smoothing_module._LEAST
+    assert max(landscape.factors) <= smoothing_module._MOST
 
 
 # Where smoothing makes all components one
@@ -108,13 +107,13 @@ def test_the_edge_is_found_between_too_little_and_all_components_as_one():
         return 0.001 if factors > 70.0 else -10.0 / factors
 
     landscape = Landscape(mean, plain_from=100.0)
-    best = tuning._tune_factors(landscape, 8.0)
+    best = smoothing_module._smooth_factors(landscape, 8.0)
     assert best.mean == 0.001
     assert 70.0 < best.smoothing.factors < 100.0
     # Doubled up to the first plain one, halved back to the last one, then four means between.
     doubled = [8.0, 16.0, 32.0, 64.0, 128.0]
     assert landscape.factors[:5] == doubled
-    assert len(landscape.factors) == 5 + tuning._EDGE_TRIALS
+    assert len(landscape.factors) == 5 + smoothing_module._EDGE_TRIALS
     between = landscape.factors[5:]
     assert between[0] == pytest.approx(math.sqrt(64.0 * 128.0))
 
@@ -122,17 +121,17 @@ def test_the_edge_is_found_between_too_little_and_all_components_as_one():
 def test_the_edge_is_sought_below_where_it_was_met():
     """A start that is plain already at a fourth of where the climb ended."""
     landscape = Landscape(lambda factors, _: 0.01 * min(math.log2(factors), 5.0), plain_from=5.0)
-    best = tuning._tune_factors(landscape, 16.0)
+    best = smoothing_module._smooth_factors(landscape, 16.0)
     assert best.is_plain
     assert 2.5 < min(landscape.factors) < 5.0
 
 
 def test_differences_below_counting_leave_the_edge_inside():
-    same = tuning._SAME / 2
+    same = smoothing_module._SAME / 2
     landscape = Landscape(
         lambda factors, _: 0.0 if factors >= 16.0 else -same if factors > 8.0 else -1.0, plain_from=16.0
     )
-    best = tuning._tune_near_edge(
+    best = smoothing_module._smooth_near_edge(
         lambda factors: landscape(Smoothing(factors, factors)), landscape(Smoothing(16.0, 16.0))
     )
     assert best.smoothing.factors == 16.0
@@ -145,7 +144,7 @@ def test_differences_below_counting_leave_the_edge_inside():
 def test_ever_more_equal_weights_are_tried_until_records_object():
     landscape = Landscape(lambda _, weights: -abs(math.log(weights / 100.0)))
     first = landscape(Smoothing(4.0, 4.0))
-    tuning._tune_weights(landscape, first, 100.0)
+    smoothing_module._smooth_weights(landscape, first, 100.0)
     tried = [one.weights for one in landscape.tried[1:]]
     assert tried == pytest.approx([100.0 * share / (1.0 - share) for share in (0.1, 0.3, 0.6, 0.9)])
     assert {one.factors for one in landscape.tried} == {4.0}
@@ -159,7 +158,7 @@ def test_objections_are_to_what_was_best_so_far():
     def evaluate(smoothing):
         return seen.setdefault(smoothing, held_out(smoothing, next(means), spread=0.0))
 
-    tuning._tune_weights(evaluate, held_out(Smoothing(1.0, 1.0), -1.0), 100.0)
+    smoothing_module._smooth_weights(evaluate, held_out(Smoothing(1.0, 1.0), -1.0), 100.0)
     assert len(seen) == 3
 
 
@@ -172,16 +171,16 @@ def test_records_that_are_not_sure_do_not_object():
         def evaluate(smoothing):
             return seen.setdefault(smoothing, held_out(smoothing, -0.1))
 
-        tuning._tune_weights(evaluate, held_out(Smoothing(1.0, 1.0), 0.0, spread=spread), 100.0)
+        smoothing_module._smooth_weights(evaluate, held_out(Smoothing(1.0, 1.0), 0.0, spread=spread), 100.0)
         return len(seen)
 
-    assert tried(0.9) == len(tuning._WEIGHT_SHARES)
+    assert tried(0.9) == len(smoothing_module._WEIGHT_SHARES)
     assert tried(0.08) == 1
 
 
 def test_less_smoothing_than_the_factors_have_is_not_tried():
     landscape = Landscape(lambda _, weights: 0.0)
-    tuning._tune_weights(landscape, landscape(Smoothing(200.0, 200.0)), 100.0)
+    smoothing_module._smooth_weights(landscape, landscape(Smoothing(200.0, 200.0)), 100.0)
     assert [one.weights for one in landscape.tried] == pytest.approx([200.0, 900.0, 9900.0])
 
 

@@ -10,22 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
-from twoway.report import Progress
-from twoway.solvers.heldout import N_FOLDS, HeldOut, cell_scores, held_out_folds, held_out_scores
-from twoway.solvers.loop import Watch
-from twoway.solvers.problem import Smoothing
+from twoway.report import Progress, Report
+from twoway.schema import Schema
+from twoway.solvers.heldout import N_FOLDS, HeldOut, held_out_cell_scores, held_out_folds, held_out_scores
 from twoway.solvers.starts import is_one_component
+from twoway.solvers.watch import Watch
 
 Candidates = tuple[Mapping[str, Any], ...]
 """What was compared."""
-Refit = Callable[[Records, Smoothing], JointPMF]
 
 _LEAST, _MOST = 2.0**-4, 2.0**12
 # From one amount to the next where they are tried coarsely.
@@ -41,6 +40,34 @@ _WEIGHT_SHARES = (0.1, 0.3, 0.6, 0.9, 0.99)
 _CLEAR, _MOST_TIMES, _NEAR, _MOST_STEPS = 2.0, 64.0, 1.5, 5
 
 
+class Smoothing(NamedTuple):
+    """Pseudo-records per component, by which factors and weights are drawn toward the plainest ones."""
+
+    factors: float = 0.0
+    """Toward each variable's overall shares."""
+    weights: float = 0.0
+    """Toward equal weights."""
+    times: tuple[float, ...] = ()
+    """How many times as much each variable gets, by its own evidence; empty for once each."""
+
+    @classmethod
+    def of_report(cls, report: Report, schema: Schema) -> Smoothing:
+        """Return the smoothing that a report tells of."""
+        return cls(report.smoothing, report.weight_smoothing, cls.times_by_name(report.smoothing_times, schema))
+
+    @staticmethod
+    def times_by_name(named: Mapping[str, float], schema: Schema) -> tuple[float, ...]:
+        """Return how many times as much each variable gets: what `named_times` was."""
+        return tuple(float(named.get(name, 1.0)) for name in schema.names) if named else ()
+
+    def named_times(self, schema: Schema) -> dict[str, float]:
+        """Return how many times as much variables get, by name; those of once are left out."""
+        return {name: times for name, times in zip(schema.names, self.times, strict=False) if times != 1.0}
+
+
+Refit = Callable[[Records, Smoothing], JointPMF]
+
+
 @dataclass(frozen=True)
 class SmoothingChoice:
     """The smoothing that was chosen, and by what."""
@@ -53,7 +80,7 @@ class SmoothingChoice:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SmoothingTrial:
     """A smoothing, and how well it predicts held-out records."""
 
     smoothing: Smoothing
@@ -67,6 +94,9 @@ class Trial:
     def mean(self) -> float:
         """The mean log-likelihood of the held-out records."""
         return self.held_out.mean
+
+
+Evaluate = Callable[[Smoothing], SmoothingTrial]
 
 
 def choose_smoothing(
@@ -102,10 +132,10 @@ def choose_smoothing(
         How often a person is counted in the cells of a variable: once in records, but in each of its tables.
     """
     folds = held_out_folds(records, seed=seed, n_folds=n_folds)
-    tried: dict[Smoothing, Trial] = {}
-    improved: list[Trial] = []
+    tried: dict[Smoothing, SmoothingTrial] = {}
+    improved: list[SmoothingTrial] = []
 
-    def evaluate(smoothing: Smoothing) -> Trial:
+    def evaluate(smoothing: Smoothing) -> SmoothingTrial:
         if smoothing not in tried:
             watch.show(Progress("choosing the smoothing", len(tried), _USUAL_TRIALS))
             fits = [refit(train, smoothing) for train, _ in folds]
@@ -113,8 +143,8 @@ def choose_smoothing(
                 raise KeyboardInterrupt
             scored = [(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
             held_out = HeldOut.of_folds(held_out_scores(*each) for each in scored)
-            of_cells = np.concatenate([cell_scores(*each) for each in scored])
-            tried[smoothing] = Trial(smoothing, held_out, all(map(is_one_component, fits)), of_cells)
+            of_cells = np.concatenate([held_out_cell_scores(*each) for each in scored])
+            tried[smoothing] = SmoothingTrial(smoothing, held_out, all(map(is_one_component, fits)), of_cells)
         return tried[smoothing]
 
     with watch.guard():
@@ -123,13 +153,13 @@ def choose_smoothing(
                 common = best = evaluate(Smoothing(first, first))
                 amounts = [evaluate(Smoothing(amount, amount)) for amount in (first / _FAR, first, first * _FAR)]
             else:
-                common = best = _tune_factors(evaluate, first, coarse)
+                common = best = _smooth_factors(evaluate, first, coarse)
                 amounts = list(tried.values())
             if n_components > 1 and not best.is_plain:
-                best = _tune_weights(evaluate, best, records.total_weight / n_components)
+                best = _smooth_weights(evaluate, best, records.total_weight / n_components)
             if not best.is_plain:
-                cells = _Cells([held for _, held in folds], copies)
-                improved.extend(_tune_variables(evaluate, best, common, amounts, cells))
+                cells = _CellsToSmooth([held for _, held in folds], copies)
+                improved.extend(_smooth_variables(evaluate, best, common, amounts, cells))
     if not tried:
         return SmoothingChoice(Smoothing(first, first), (), None)
     of_all = [trial for trial in tried.values() if not trial.smoothing.times]
@@ -150,11 +180,11 @@ def choose_smoothing(
     return SmoothingChoice(smoothing, candidates, None if watch.interrupted else chosen.held_out)
 
 
-def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: bool = False) -> Trial:
+def _smooth_factors(evaluate: Evaluate, first: float, coarse: bool = False) -> SmoothingTrial:
     """Return the peak over smoothing that is the same for factors and weights, by doubling and halving."""
     ratio, least = (_FAR, _LEAST / 2.0) if coarse else (2.0, _LEAST)
 
-    def at(factors: float) -> Trial:
+    def at(factors: float) -> SmoothingTrial:
         return evaluate(Smoothing(factors, factors))
 
     best = at(first)
@@ -165,7 +195,7 @@ def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: 
                 break
             best = following
             if best.is_plain:  # and would be with more
-                return _tune_near_edge(at, best)
+                return _smooth_near_edge(at, best)
         if best.smoothing.factors != first:
             break
     # A parabola through the peak and its neighbours finds it more finely.
@@ -182,7 +212,7 @@ def _tune_factors(evaluate: Callable[[Smoothing], Trial], first: float, coarse: 
     return refined if refined.mean > best.mean else best
 
 
-def _tune_near_edge(at: Callable[[float], Trial], plain: Trial) -> Trial:
+def _smooth_near_edge(at: Callable[[float], SmoothingTrial], plain: SmoothingTrial) -> SmoothingTrial:
     """Return the best near the edge below which smoothing is too weak to make all components one.
 
     Where dependence hardly stands out from chance, only the strongest of it is worth fitting, and that is there.
@@ -201,7 +231,7 @@ def _tune_near_edge(at: Callable[[float], Trial], plain: Trial) -> Trial:
     return best
 
 
-def _tune_weights(evaluate: Callable[[Smoothing], Trial], best: Trial, weight_of_component: float) -> Trial:
+def _smooth_weights(evaluate: Evaluate, best: SmoothingTrial, weight_of_component: float) -> SmoothingTrial:
     """Return the best of ever more equal weights, tried until held-out records clearly object."""
     for share in _WEIGHT_SHARES:
         candidate = Smoothing(best.smoothing.factors, share / (1.0 - share) * weight_of_component)
@@ -214,7 +244,7 @@ def _tune_weights(evaluate: Callable[[Smoothing], Trial], best: Trial, weight_of
     return best
 
 
-class _Cells:
+class _CellsToSmooth:
     """The observed cells of all that was held out, (n_observed,) each."""
 
     def __init__(self, held_out: Sequence[Records], copies: float) -> None:
@@ -226,7 +256,7 @@ class _Cells:
         self.variables, self.weights = np.concatenate(shown), np.concatenate(weights)
         self._place = np.repeat(np.arange(len(held_out)), list(map(len, shown))) * len(schema) + self.variables
 
-    def clear_gains(self, trial: Trial, other: Trial, ratios: Floats) -> Floats:
+    def clear_gains(self, trial: SmoothingTrial, other: SmoothingTrial, ratios: Floats) -> Floats:
         """Return by how much another trial predicts each variable better, (n_variables,); 0 where that is not clear.
 
         It has so many times the smoothing, ``ratios``. The standard error is that among cells or that among folds,
@@ -249,9 +279,13 @@ class _Cells:
         return np.where(gains > _CLEAR * errors, gains, 0.0)
 
 
-def _tune_variables(
-    evaluate: Callable[[Smoothing], Trial], best: Trial, common: Trial, amounts: Sequence[Trial], cells: _Cells
-) -> Iterator[Trial]:
+def _smooth_variables(
+    evaluate: Evaluate,
+    best: SmoothingTrial,
+    common: SmoothingTrial,
+    amounts: Sequence[SmoothingTrial],
+    cells: _CellsToSmooth,
+) -> Iterator[SmoothingTrial]:
     """Give each variable the amount by which its own cells are predicted best, where that is clear; ever better trials.
 
     The first to be tried is, for each variable, the best of the ``amounts`` that all had, of which ``common`` is best

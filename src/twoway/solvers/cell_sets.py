@@ -1,0 +1,162 @@
+"""Weighted sets of observed cells, which are what models are fitted to.
+
+A record is a set of observed cells. So is a cell of a two-way or three-way table, weighted by its count: the sum of
+Kullback-Leibler divergences between tables and model is, up to a constant, the log-likelihood of these small records.
+That is why EM on records, CNMF-OPT on pairs and the KL fit of triples are one computation here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from twoway.arrays import Floats, times_log
+from twoway.data.records import Records
+from twoway.data.source import RecordSource
+from twoway.model.pmf import JointPMF
+from twoway.parallel import reduce_in_order
+from twoway.schema import Schema
+from twoway.solvers.theta import (
+    ExpectedCounts,
+    Theta,
+    expected_counts,
+    expected_counts_of_block,
+    expected_counts_of_groups,
+    theta_groups,
+)
+from twoway.tables.tables import Tables
+
+if TYPE_CHECKING:
+    from twoway.kernels.trees import TreeRows
+    from twoway.solvers.smoothing import Smoothing
+
+PairWeights = Literal["counts", "equal"]
+# Records that each variable's overall shares get on top of the data.
+_EXTRA = 0.1
+# Smoothing of a variable on a tree, for a size of four categories, and how it grows with their number.
+_USUAL_SIZE, _SIZE_POWER = 4.0, 2.5
+
+
+@dataclass(frozen=True)
+class CellSets:
+    """Records, or table cells in the shape of records, with what the fit must know about them."""
+
+    records: RecordSource
+    copies: Floats
+    """(n_variables,): how often a person's answer to each variable is counted among the sets. Once in records; in
+    tables, once in each table that holds the variable."""
+    total_copies: float
+    """How often a person is counted among the sets: once in records, else once in each table."""
+    offset: float
+    """What turns the mean negative log-likelihood into the objective: 0 for records; for tables, their negative
+    entropy, so that the objective is a divergence."""
+    threads: int | None
+    besides: Records | None = None
+    """Cells of the records' own two-way tables, which count besides."""
+
+    @classmethod
+    def of_records(cls, records: RecordSource, threads: int | None) -> CellSets:
+        """Return records as they are."""
+        return cls(records, np.ones(len(records.schema)), 1.0, 0.0, threads)
+
+    @classmethod
+    def of_tables(cls, tables: Tables, pair_weights: PairWeights, threads: int | None) -> CellSets:
+        """Return the cells of tables, weighted by their counts."""
+        copies = np.bincount(tables.sets.ravel(), minlength=len(tables.schema)).astype(np.float64)
+        offset = cls._negative_entropy(tables, pair_weights)
+        return cls(tables.as_records(pair_weights), copies, float(len(tables)), offset, threads)
+
+    @property
+    def schema(self) -> Schema:
+        """The variables."""
+        return self.records.schema
+
+    @property
+    def total_weight(self) -> float:
+        """The weight of all sets together."""
+        return self.records.total_weight
+
+    def with_tables(self, tables: Tables, times: Floats) -> CellSets:
+        """Return records whose own two-way tables count besides, each so many times; 0 leaves a table out.
+
+        A model that is not quite right then errs less in the tables, which people look at, and a little more in what
+        a few records say of many variables at once, which is mostly chance.
+        """
+        kept = tables.part(times > 0)
+        return replace(
+            self,
+            besides=replace(kept, weights=kept.weights * times[times > 0]).as_records(),
+            copies=self.copies + np.bincount(tables.sets.ravel(), np.repeat(times, 2), len(self.schema)),
+            total_copies=self.total_copies + float(times.sum()),
+        )
+
+    def beside(self, tables: Tables, share: float) -> CellSets:
+        """Return the same sets with other tables, which count besides: together, so much for each count of the sets."""
+        times = share * self.records.total_weight / tables.weights.sum()
+        besides = replace(tables, weights=tables.weights * times).as_records()
+        return replace(self, besides=besides, offset=self.offset + share * self._negative_entropy(tables, "counts"))
+
+    def expected(self, theta: Theta, rank: int, rows: TreeRows | None = None) -> ExpectedCounts:
+        """Return the sums of the E-step over all sets."""
+        if self.besides is None:
+            return expected_counts(self.records, theta, rank, self.threads, rows)
+        if not isinstance(self.records, Records):
+            in_records, in_tables = (
+                expected_counts(part, theta, rank, self.threads, rows) for part in (self.records, self.besides)
+            )
+            return in_records + in_tables
+        blocks = [*self.records.blocks(), *self.besides.blocks()]
+        per_block = partial(expected_counts_of_block, theta=theta, rank=rank, rows=rows)
+        return reduce_in_order(blocks, per_block, ExpectedCounts.__add__, threads=self.threads, n_tasks=len(blocks))
+
+    @cached_property
+    def totals(self) -> Floats:
+        """How often each cell was observed, shape (n_categories,)."""
+        theta = np.zeros((1 + self.schema.n_categories, 4))
+        theta[:, 0] = 1.0
+        # The expected counts of a single component are plain counts.
+        return expected_counts(self.records, theta, 1, self.threads).counts[1:, 0]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Each variable's overall shares (n_categories,), with a tenth of a record spread evenly on top.
+
+        The extra keeps a category that was declared but never seen possible.
+        """
+        totals = self.totals
+        sizes = np.array(self.schema.sizes)
+        of_variable = np.add.reduceat(totals, self.schema.offsets[:-1])
+        return (totals + np.repeat(_EXTRA / sizes, sizes)) / np.repeat(of_variable + _EXTRA, sizes)
+
+    def copies_of_groups(self, form: JointPMF) -> Floats:
+        """Return how often a person is counted in each group of rows of θ: hidden variables, then visible ones."""
+        # A table speaks of the transitions on one path of the tree only.
+        return np.concatenate([[self.total_copies], [self.copies.mean()] * (form.n_hidden - 1), self.copies])
+
+    def smoothing_of_rows(self, form: JointPMF, smoothing: Smoothing) -> tuple[Floats, Floats]:
+        """Return how many pseudo-records each row of θ belongs to, and how the rows behind the first share them.
+
+        The states of each hidden variable but the root are drawn to equal shares, as the root's are.
+        """
+        n_hidden, sizes = theta_groups(form)[-1] - self.schema.n_categories, np.array(self.schema.sizes)
+        # On a tree few states rest on many records each; what they share out among many categories must be held back.
+        by_size = np.ones(len(sizes)) if n_hidden == 0 else (sizes / _USUAL_SIZE) ** _SIZE_POWER
+        by_size *= smoothing.times or 1.0
+        of_states = np.full(1 + n_hidden, smoothing.weights)
+        amounts = np.concatenate([of_states, smoothing.factors * np.repeat(by_size, sizes)])
+        return amounts, np.concatenate([np.full(n_hidden, 1.0 / form.rank), self.shares])
+
+    def support(self, counts: Theta, form: JointPMF) -> Floats:
+        """Return on how many people each component rests, and each of its factors, as `expected_counts_of_groups`."""
+        return expected_counts_of_groups(counts, form) / np.maximum(self.copies_of_groups(form), 1.0)[:, None]
+
+    @staticmethod
+    def _negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
+        """Return the weighted mean over tables of Σ x log x."""
+        shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+        of_table = np.add.reduceat(times_log(shares, shares), tables.starts[:-1])
+        weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
+        return float((of_table * weights).sum() / weights.sum())

@@ -1,0 +1,80 @@
+"""The best of several starts of one solver, which race."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from twoway.report import StopReason
+from twoway.solvers.problem import IterativeSolver, Problem, Solution, Solver
+
+# Starts race: all run this many passes, then the better ones go on for as many, and so forth.
+_HEAT = 240
+_KEPT = 3  # one in so many goes on to the next heat
+
+
+@dataclass(frozen=True)
+class MultiStart:
+    """The best of several starts of one solver.
+
+    They race: after a few passes the starts that lag behind are given up, so that many cost little more than a few.
+    """
+
+    solver: Solver
+    n_starts: int
+
+    @property
+    def name(self) -> str:
+        """The name of the solver."""
+        return self.solver.name
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the best start's solution, with the objectives of the others."""
+        return self.race(self.solver, [replace(problem, number=number) for number in range(self.n_starts)])
+
+    @staticmethod
+    def race(solver: Solver, problems: Sequence[Problem]) -> Solution:
+        """Return the lowest solution of several problems, which differ in their starts."""
+        watch, began = problems[0].watch, time.monotonic()
+        max_iter = solver.max_iter if isinstance(solver, IterativeSolver) else 1
+        heats = list(MultiStart.heats(len(problems), max_iter))
+        whole = sum(n_starts * passes for n_starts, passes in heats)
+        ranked, past = list(range(len(problems))), 0
+        solutions: dict[int, Solution] = {}
+        for n_starts, passes in heats:
+            for start in ranked[n_starts:]:
+                if solutions[start].stop_reason is StopReason.MAX_ITER:
+                    solutions[start] = replace(solutions[start], stop_reason=StopReason.OUTRUN)
+            heat = replace(solver, max_iter=passes) if isinstance(solver, IterativeSolver) else solver
+            with watch.guard():
+                for start in sorted(ranked[:n_starts]):
+                    if solutions and watch.ends():
+                        break
+                    before, problem = solutions.get(start), problems[start]
+                    if len(problems) > 1:
+                        task = f"{solver.name}, {len(problems)} starts"
+                        problem = replace(problem, watch=watch.part(task, past, whole, began))
+                    if before is None:
+                        solutions[start] = heat.solve(problem)
+                    elif before.stop_reason is StopReason.MAX_ITER:
+                        now = heat.solve(replace(problem, start=before.pmf, origin=""))
+                        objectives = (*before.objectives, *now.objectives[1:])
+                        solutions[start] = replace(now, objectives=objectives, solver=before.solver)
+                    past += passes
+            ranked = sorted(solutions, key=lambda start: (solutions[start].objective, start))
+            if watch.interrupted:
+                break
+        if not solutions:
+            raise KeyboardInterrupt
+        best = ranked[0]
+        others = tuple(solutions[start].as_start() for start in sorted(solutions) if start != best)
+        return replace(solutions[best], others=others)
+
+    @staticmethod
+    def heats(n_starts: int, max_iter: int) -> Iterator[tuple[int, int]]:
+        """Yield how many starts run in each heat, and the passes that each start is allowed."""
+        while max_iter > _HEAT and n_starts > 1:
+            yield n_starts, _HEAT
+            n_starts, max_iter = -(-n_starts // _KEPT), max_iter - _HEAT
+        yield n_starts, max_iter
