@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from twoway.arrays import Floats
-    from twoway.schema import Label
+    from twoway.category_labels import Label
 
 
 class StopReason(enum.StrEnum):

@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
+from twoway.category_labels import Label, check_label_text, label_key, plain_label, sort_labels
 from twoway.errors import DataError, unknown
-from twoway.labels import Label, check_label_text, label_key, plain_label, sort_labels
 from twoway.notebook import Shown
 from twoway.text import aligned, brief, printable
-
-__all__ = ["Label", "Schema", "Variable", "first_duplicate", "label_key", "plain_label", "schema_hash", "sort_labels"]
 
 _MOST_SHOWN, _FEW_SHOWN = 20, 5
 

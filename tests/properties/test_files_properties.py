@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from strategies import examples, frames, pmfs, schemas
 
 import twoway as tw
+from twoway.category_labels import label_key
 from twoway.data.files import file_table as files
 from twoway.data.files import writing
 from twoway.data.frames import make_labelled_frame
-from twoway.schema import Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 
 pytestmark = pytest.mark.slow
 

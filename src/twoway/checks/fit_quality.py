@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
+from twoway.category_labels import Label
 from twoway.checks.chance import LEAST_EXPECTED, SIGNIFICANT, holm, standardized_residuals
 from twoway.checks.sampled_table import SampledRecords, design_effects
-from twoway.data.design import Design
+from twoway.data.survey_design import Design
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 from twoway.notebook import Shown
 from twoway.report import FitCheck
-from twoway.schema import Label
 from twoway.tables.tables import Tables
 from twoway.text import crossed, plain_data, printable
 

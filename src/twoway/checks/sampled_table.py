@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design, replicate_degrees
 from twoway.data.records import Records
+from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design, replicate_degrees
 from twoway.data.weights import effective_weights, squared_weights
 from twoway.errors import DataError
 from twoway.model.events import Names

@@ -33,7 +33,7 @@ def columns(
 
     twoway fit survey.csv --columns survey.toml
     """
-    from twoway.data.inspection import find_columns
+    from twoway.data.column_finding import find_columns
     from twoway.data.toml_text import columns_toml
 
     check_output(out, force, data)

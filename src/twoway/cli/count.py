@@ -184,7 +184,7 @@ def _count_database(
     address: str, name: str | None, schema: tw.Schema | None, order: int, reading: Reading, inside: bool
 ) -> tuple[tw.Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
-    from twoway.data.sql.records import read_database_records
+    from twoway.data.sql.database_table import read_database_records
     from twoway.tables.counting_inside import count_inside
 
     with reading.database(address, name, schema, inside) as source:

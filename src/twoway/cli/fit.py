@@ -15,7 +15,7 @@ import twoway as tw
 from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
 from twoway.cli.output import check_output, note, output_wording, say, show, shows_progress
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
-from twoway.data.design import opened_design
+from twoway.data.survey_design import opened_design
 from twoway.errors import DataError, TwowayError
 from twoway.report import described_form, listed_codes
 from twoway.schema import first_duplicate

@@ -19,7 +19,7 @@ from twoway.cli.table_columns import binned_columns, check_categories
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.file_table import read_file_table
 from twoway.data.files.text_files import NO_TEXT
-from twoway.data.reading import check_columns_to_read, columns_to_read
+from twoway.data.reader import check_columns_to_read, columns_to_read
 from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.questions.conditions import asked_evidence
 from twoway.questions.language import asked_groups, parse_terms

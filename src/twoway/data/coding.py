@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
+from twoway.category_labels import Label, plain_label
 from twoway.data.binning import bin_column
 from twoway.data.missing import USUAL, Markers, Unseen, clean_label, is_null, missing_key
 from twoway.errors import DataError, unknown
-from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.schema import Schema, Variable
 
 FEW_LABELS = 256
 """So few labels are all looked up, whether they occur or not: finding out would take longer."""

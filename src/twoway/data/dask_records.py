@@ -20,13 +20,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from twoway.data.columns import RawColumns, open_columns
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, match_columns_to_read
+from twoway.data.raw_columns import RawColumns, open_columns
+from twoway.data.reader import Reader, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
+from twoway.data.stored_records import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import ClusterError, DataError, TwowayError, naming
 from twoway.schema import Schema
 from twoway.text import shortlist

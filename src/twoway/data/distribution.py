@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError, check_known
 from twoway.notebook import html_table
-from twoway.schema import Label, Variable
+from twoway.schema import Variable
 from twoway.text import MAX_WIDTH, aligned, printable
 
 Quantity: TypeAlias = Literal["probability", "expectation", "difference", "ratio"]

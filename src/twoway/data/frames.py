@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
+from twoway.category_labels import Label, label_key, sort_labels
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Variable, label_key, sort_labels
+from twoway.schema import Variable
 from twoway.text import shortlist
 
 if TYPE_CHECKING:

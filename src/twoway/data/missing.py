@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
+from twoway.category_labels import Label, label_key, plain_label
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Schema, Variable, label_key, plain_label
+from twoway.schema import Schema, Variable
 
 USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
 """Text that means "not observed" in any column."""

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
+from twoway.category_labels import Label, label_key, sort_labels
 from twoway.data.binning import bin_means
-from twoway.data.columns import LabelsByKey, RawColumns, check_number_of_column_labels
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.missing import Markers, MissingLabels, missing_key
+from twoway.data.raw_columns import LabelsByKey, RawColumns, check_number_of_column_labels
 from twoway.data.weights import WeightTotals
 from twoway.errors import DataError, warn_caller
-from twoway.schema import Label, Schema, label_key, sort_labels
+from twoway.schema import Schema
 
 
 @dataclass

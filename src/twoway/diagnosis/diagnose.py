@@ -12,7 +12,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.checks.contradiction import find_contradiction
 from twoway.checks.fit_quality import FitQuality, fit_quality
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.diagnosis import alternatives
 from twoway.diagnosis.alternatives import Alternatives, JointDistance, exact_tables, fit_alternatives
 from twoway.diagnosis.conditions import SMALL, check_conditions

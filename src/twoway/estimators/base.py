@@ -12,16 +12,17 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from twoway.arrays import Bools, Floats
+from twoway.category_labels import Label, sort_labels
 from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin, with_bins
-from twoway.data.columns import RawColumns, open_columns
 from twoway.data.frames import frame_in_memory
 from twoway.data.missing import MissingLabels, Unseen
-from twoway.data.reading import check_reading_options
+from twoway.data.raw_columns import RawColumns, open_columns
+from twoway.data.reader import check_reading_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
 from twoway.estimators.averaging import Average, Loss, describe_end, fit_average
-from twoway.schema import Label, Variable, sort_labels
+from twoway.schema import Variable
 from twoway.text import shortlist
 
 # Columns of more different whole numbers than this are put into bins: few records are like any one of them.

@@ -12,7 +12,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.fitting.fit import fit
-from twoway.fitting.published import published_report
+from twoway.fitting.published_fit import published_report
 from twoway.model.pmf import JointPMF
 from twoway.solvers.em import fit_cells_by_em, smoothing_of_rows
 from twoway.solvers.evidence import theta_groups, theta_of, tree_rows

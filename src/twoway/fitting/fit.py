@@ -18,9 +18,9 @@ from twoway.arrays import times_log
 from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import modelled_shares
 from twoway.data.frames import frame_library_of
-from twoway.data.source import Block, RecordSource
+from twoway.data.stored_records import Block, RecordSource
 from twoway.errors import DataError, unknown_option, whole_number
-from twoway.fitting.published import fit_published_tables
+from twoway.fitting.published_fit import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
 from twoway.fitting.structure import (
     Fitted,

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import label_key
 from twoway.checks.chance import holm, homogeneity
 from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError, TwowayError, warn_caller, whole_number
-from twoway.schema import Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 from twoway.solvers.evidence import Evidence
 from twoway.tables.opening import open_source
 from twoway.tables.published.tables import PublishedTables

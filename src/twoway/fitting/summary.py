@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, model_of

@@ -17,7 +17,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.missing import Unseen
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import normalized_factors

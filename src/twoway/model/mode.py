@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS
 from twoway.model.mixture import log_of
 from twoway.model.trees import Trees
 from twoway.notebook import html_table
-from twoway.schema import Label
 
 MAX_NODES = 20_000
 """Nodes visited before the search gives up on a proof."""

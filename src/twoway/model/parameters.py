@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.errors import DataError, whole_number
 from twoway.model.mixture import MAX_CELLS
-from twoway.schema import Label, Schema
+from twoway.schema import Schema
 from twoway.text import brief
 
 # How far sums may differ from one before they are an error.

@@ -38,8 +38,8 @@ from twoway.storage import container
 from twoway.text import printable, shortlist
 
 if TYPE_CHECKING:
-    from twoway.data.design import Design
-    from twoway.data.source import Block
+    from twoway.data.stored_records import Block
+    from twoway.data.survey_design import Design
     from twoway.model.imputation import How
     from twoway.tabulation.result import Tabulation
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.data.missing import Unseen
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.model.mixture import Codes, draw_each, log_of

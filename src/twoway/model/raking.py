@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.errors import DataError, naming
 from twoway.model.pmf import JointPMF, model_of
-from twoway.schema import Label, Variable
+from twoway.schema import Variable
 
 _ROUNDS = 500
 _CLOSE = 1e-13

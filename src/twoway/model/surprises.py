@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from twoway.category_labels import Label
 from twoway.errors import ImpossibleEvidenceError, whole_number
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
-from twoway.schema import Label
 
 _SHOWN = 3
 

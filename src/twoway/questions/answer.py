@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.data.distribution import Distribution, Quantity
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError, warn_caller
 from twoway.model.information import Estimate
@@ -18,7 +19,6 @@ from twoway.questions.conditions import asked_evidence
 from twoway.questions.language import asked_groups, parse, parse_terms
 from twoway.questions.open_answers import open_notes
 from twoway.questions.question import Contrast, Question, Term
-from twoway.schema import Label
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap

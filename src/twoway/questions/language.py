@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from twoway.category_labels import Label, plain_label
 from twoway.errors import QuestionError, unknown
 from twoway.model.pmf import JointPMF
 from twoway.questions.question import (
@@ -21,7 +22,7 @@ from twoway.questions.question import (
     Term,
     quote_word,
 )
-from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.schema import Schema, Variable
 from twoway.text import brief, escaped, shortlist
 
 _EXAMPLE = "P(vote | age = 30-39, region in {north, east})"

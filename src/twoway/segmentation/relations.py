@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from twoway.arrays import Bools, Floats
+from twoway.category_labels import Label
 from twoway.data.frames import frame_columns, frame_in_memory, frame_number_kind
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats
@@ -17,7 +18,6 @@ from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
 from twoway.notebook import Shown
 from twoway.parallel import map_in_order
-from twoway.schema import Label
 from twoway.segmentation.quality import matched, memberships_of
 from twoway.segmentation.search import Search, padded
 from twoway.segmentation.three_step import (

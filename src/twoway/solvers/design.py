@@ -19,8 +19,8 @@ from typing import TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.data.records import Records
+from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.solvers.evidence import CellSets
 from twoway.solvers.resampling import SetsOf, sample_sets
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints, times_log
 from twoway.data.records import Records
-from twoway.data.source import Block, RecordSource
+from twoway.data.stored_records import Block, RecordSource
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree, packed_tree, unpacked_tree
 from twoway.model.pmf import JointPMF

@@ -18,7 +18,7 @@ import numpy as np
 
 from twoway.arrays import Floats, times_log
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.schema import Schema
 from twoway.solvers.evidence import CellSets, ExpectedCounts, Theta, expected_counts_of_block
 from twoway.solvers.table_cells import GroupRows, MeanCells, OpenCells, Slice, TableCells

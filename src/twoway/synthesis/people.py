@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
+from twoway.category_labels import Label, label_key
 from twoway.data.distribution import Distribution
 from twoway.data.files.formats import FilePath
 from twoway.data.files.writing import write_parts
@@ -17,7 +18,7 @@ from twoway.data.frames import make_drawn_frame
 from twoway.model.events import Names
 from twoway.notebook import Shown
 from twoway.report import Monitor
-from twoway.schema import Label, Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 from twoway.solvers.loop import Watch
 from twoway.text import aligned, counted, crossed, printable
 

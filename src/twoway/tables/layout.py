@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, UnknownNameError
 from twoway.notebook import html_table
-from twoway.schema import Label, Schema
+from twoway.schema import Schema
 from twoway.tables.flat_counts import (
     NO_TOTAL,
     NOMINAL_TOTAL,

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.data.frames import label_array, make_frame
 from twoway.data.merging import merge_schemas
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known
-from twoway.schema import Label, Schema
+from twoway.schema import Schema
 from twoway.storage import container
 from twoway.tables.flat_counts import NO_TOTAL, layout_entries, layout_ranks, layout_starts, layout_totals
 from twoway.tables.layout import TableLayout
@@ -24,7 +25,7 @@ from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 
 if TYPE_CHECKING:
     from twoway.data.records import Records
-    from twoway.data.source import RecordSource
+    from twoway.data.stored_records import RecordSource
     from twoway.tables.counting import CountedSets
     from twoway.tables.crosstabs.published_tables import TableKind
     from twoway.tables.crosstabs.sheets import Key

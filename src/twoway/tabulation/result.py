@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.checks.sampled_table import DesignTest
 from twoway.data.files.writing import write_table
 from twoway.data.frames import LIBRARIES
 from twoway.errors import FileFormatError, check_known
 from twoway.notebook import Shown
-from twoway.schema import Label
 from twoway.storage.container import whole_or_not_at_all
 from twoway.tabulation.excel import tabulation_workbook
 from twoway.tabulation.pages import tabulation_html, tabulation_page

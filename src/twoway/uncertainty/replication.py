@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.data.design import Design
 from twoway.data.records import Records
+from twoway.data.survey_design import Design
 from twoway.errors import DataError, whole_number
 from twoway.model.intervals import checked_level
 from twoway.model.pmf import JointPMF, model_of

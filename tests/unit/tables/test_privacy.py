@@ -16,7 +16,7 @@ from strategies import examples
 import twoway as tw
 from twoway.cli import run
 from twoway.data.records import Records
-from twoway.data.sql.records import DatabaseTable
+from twoway.data.sql.database_table import DatabaseTable
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.schema import Schema, Variable

@@ -13,7 +13,7 @@ from strategies import examples
 
 import twoway as tw
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.data.weights import WeightTotals
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError
 from twoway.schema import Schema, Variable

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from twoway.data.declarations import Columns, Letters
+from twoway.data.columns import Columns, Letters
 from twoway.data.files import formats
 from twoway.data.files.formats import COMPRESSED, FilePath, format_of, is_data_format
-from twoway.data.files.sheets import split_sheet
+from twoway.data.files.spreadsheets import split_sheet
 from twoway.data.files.survey_files import READERS, survey_columns, survey_metadata, survey_weight
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known

@@ -16,8 +16,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from twoway.data.files.sheets import ENDINGS as SHEET_ENDINGS
-from twoway.data.files.sheets import read_sheet, split_sheet
+from twoway.data.files.spreadsheets import ENDINGS as SHEET_ENDINGS
+from twoway.data.files.spreadsheets import read_sheet, split_sheet
 from twoway.data.files.survey_files import READERS, survey_metadata, survey_slices
 from twoway.data.files.text_files import read_text_header, text_relation, type_text_column
 from twoway.errors import DataError, FileFormatError, TwowayError

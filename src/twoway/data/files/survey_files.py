@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twoway.data.declarations import Column, Columns, Letters
+from twoway.category_labels import Label, plain_label, sort_labels
+from twoway.data.columns import Column, Columns, Letters
 from twoway.data.missing import MissingLabels, missing_key
 from twoway.errors import DataError, FileFormatError
-from twoway.schema import Label, plain_label, sort_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa

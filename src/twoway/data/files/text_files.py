@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from twoway.category_labels import label_key
 from twoway.errors import DataError, FileFormatError, unknown
-from twoway.schema import Variable, first_duplicate, label_key
+from twoway.schema import Variable, first_duplicate
 from twoway.text import shortlist
 
 if TYPE_CHECKING:

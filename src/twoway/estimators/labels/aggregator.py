@@ -13,13 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Ints
+from twoway.category_labels import plain_label
 from twoway.data.frames import label_array
 from twoway.errors import DataError, unknown, warn_caller, whole_number
 from twoway.estimators.averaging import describe_end
 from twoway.estimators.labels.confusions import choose_label_smoothing, fit_confusions
 from twoway.estimators.labels.quality import LabelRows, best_questions, beta_interval, label_information
 from twoway.estimators.labels.table import LabelTable, read_labels, read_new_labels
-from twoway.schema import plain_label
 
 # With fewer annotators, their agreement does not show who is right.
 _FEWEST_ANNOTATORS = 3

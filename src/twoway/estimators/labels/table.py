@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.columns import column_series
+from twoway.category_labels import Label, plain_label, sort_labels
 from twoway.data.frames import frame_in_memory
+from twoway.data.raw_columns import column_series
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown, warn_caller
 from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
-from twoway.schema import Label, Schema, Variable, plain_label, sort_labels
+from twoway.schema import Schema, Variable
 from twoway.text import brief, shortlist
 
 # Labels with more different values than this are answers of another kind, such as numbers or free text.

@@ -12,10 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.category_labels import label_key, plain_label, sort_labels
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown
 from twoway.estimators.long_tables import code_names, long_table_columns, shown_name
-from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
+from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
 # Ratings with more values than this are measurements, not points on a scale.

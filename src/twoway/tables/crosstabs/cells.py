@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.schema import Label
+from twoway.category_labels import Label
 from twoway.text import shortlist
 
 MarginRole: TypeAlias = Literal["total", "base", "unweighted"]

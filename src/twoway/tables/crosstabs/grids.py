@@ -13,8 +13,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from twoway.data.files.sheets import ENDINGS as BOOK_ENDINGS
-from twoway.data.files.sheets import column_letters, read_book, split_sheet
+from twoway.data.files.spreadsheets import ENDINGS as BOOK_ENDINGS
+from twoway.data.files.spreadsheets import column_letters, read_book, split_sheet
 from twoway.errors import DataError, FileFormatError
 from twoway.storage.container import missing_file
 

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.errors import DataError, check_known, unknown
-from twoway.schema import Label, Schema
+from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import empty_category_notes, parse_cell, rounded_unit, share_scale
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_shares

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any, Literal, TypeAlias, get_args
 
-from twoway.data.declarations import read_toml
-from twoway.data.files.sheets import column_letters
+from twoway.data.columns import read_toml
+from twoway.data.files.spreadsheets import column_letters
 from twoway.data.toml_text import toml_key, toml_value
 from twoway.errors import DataError, check_known, naming
 from twoway.schema import first_duplicate

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.errors import DataError, naming
-from twoway.schema import Label
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.grids import Grid, error_file, read_grids
 from twoway.tables.crosstabs.sheet_layout import SheetLayout

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.data.declarations import CHOSEN, NOT_CHOSEN
+from twoway.data.columns import CHOSEN, NOT_CHOSEN
 from twoway.errors import DataError
 from twoway.schema import first_duplicate
 from twoway.tables.crosstabs.cells import MarginRole, rounded_unit, share_scale

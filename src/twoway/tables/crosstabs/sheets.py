@@ -16,8 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label, label_key, plain_label
 from twoway.errors import DataError, unknown
-from twoway.schema import Label, Schema, label_key, plain_label
+from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import Cell, MarginRole, cell_value, is_missing_cell, margin_role, parse_cell
 from twoway.text import shortlist
 

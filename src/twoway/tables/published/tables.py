@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label, label_key
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, naming
-from twoway.schema import Label, Schema, label_key
+from twoway.schema import Schema
 from twoway.storage import container
 from twoway.tables.crosstabs.cells import empty_category_notes
 from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import twoway as tw
-from twoway.data.files import file_set, formats
-from twoway.data.files import records as file_records
+from twoway.data.files import file_records, file_set, formats
 from twoway.data.files.file_table import FileTable
 from twoway.data.files.writing import write_table
 from twoway.datasets import dirichlet_rows, hide

@@ -467,7 +467,7 @@ def test_no_error_chain_shows_a_password():
 
 def test_large_tables_are_read_in_batches(connect, monkeypatch):
     """Labels of later batches get codes of their own, and an identifier is refused before all of it was read."""
-    monkeypatch.setattr("twoway.data.sql.records._BATCH_ROWS", 7)
+    monkeypatch.setattr("twoway.data.sql.database_table._BATCH_ROWS", 7)
     records = pa.table({"a": [f"label {n // 3}" for n in range(100)], "b": [None, 1, 2, None] * 25})
     table = connect("duckdb://").create_table("t", records)
     assert tw.count(table) == tw.count(records)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from twoway.category_labels import Label, label_key, sort_labels
 from twoway.data.binning import make_bins, needs_bins
 from twoway.data.coding import coded_labels
-from twoway.data.declarations import Column, Columns
+from twoway.data.columns import Column, Columns
 from twoway.data.files.file_set import find_files
 from twoway.data.files.file_table import FileTable
 from twoway.data.files.formats import FilePath
 from twoway.data.missing import MissingLabels, clean_label, missing_key
-from twoway.schema import Label, label_key, sort_labels
 from twoway.text import printable
 
 MOST_LABELS = 1000

@@ -16,7 +16,7 @@ from twoway.data.weights import WeightTotals, is_unit_weight
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
-    from twoway.data.reading import Reader
+    from twoway.data.reader import Reader
     from twoway.data.records import Records
     from twoway.data.scan import Scan
 

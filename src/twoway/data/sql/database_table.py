@@ -9,10 +9,10 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from twoway.data.columns import LabelsByKey, RawColumns
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, check_columns_to_read, match_columns_to_read
+from twoway.data.raw_columns import LabelsByKey, RawColumns
+from twoway.data.reader import Reader, check_columns_to_read, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors

@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.category_labels import sort_labels
 from twoway.data.coding import CodeOf, encode_slice
-from twoway.data.columns import LabelsByKey, RawColumns, open_columns
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.files.file_set import FileSet, find_files, is_path
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
+from twoway.data.raw_columns import LabelsByKey, RawColumns, open_columns
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, check_known, whole_number
-from twoway.schema import Schema, Variable, sort_labels
+from twoway.schema import Schema, Variable
 from twoway.text import near_miss, shortlist
 
 

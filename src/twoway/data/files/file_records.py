@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from twoway.data.coding import CodeOf
-from twoway.data.columns import LabelsByKey, RawColumns
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, match_columns_to_read
+from twoway.data.raw_columns import LabelsByKey, RawColumns
+from twoway.data.reader import Reader, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
+from twoway.data.stored_records import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import DataError, naming
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
