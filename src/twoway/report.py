@@ -258,7 +258,7 @@ class Report(Shown):
 
     def __str__(self) -> str:
         kept = self.starts[self.best]
-        form = described_form(self.n_trees, self.n_hidden, self.rank)
+        form = reported_model_form(self.n_trees, self.n_hidden, self.rank)
         lines = [
             f"solver      {self.solver}, {form}, seed {self.seed}",
             f"smoothing   {self._smoothing}",
@@ -274,7 +274,7 @@ class Report(Shown):
         if self.columns:
             lines.append(f"columns     {', '.join(f'{what} {column!r}' for what, column in self.columns.items())}")
         if self.set_to_missing:
-            lines.append(f"missing     {listed_codes(self.set_to_missing)}")
+            lines.append(f"missing     {reported_missing_codes(self.set_to_missing)}")
         if self.log_likelihood is not None:
             lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
         for worst in self.misfits[:1]:
@@ -288,14 +288,14 @@ class Report(Shown):
         return escaped("\n".join(lines), keep="\n")
 
 
-def listed_codes(set_to_missing: Sequence[str]) -> str:
+def reported_missing_codes(set_to_missing: Sequence[str]) -> str:
     """Return the codes that meant "not observed" in the first variables that had some."""
     more = len(set_to_missing) - _MOST_CODES
     shown = "; ".join(printable(text, 200) for text in set_to_missing[:_MOST_CODES])
     return f"{shown}; … ({more} more variables)" if more > 0 else shown
 
 
-def described_form(n_trees: int, n_hidden: int, rank: int) -> str:
+def reported_model_form(n_trees: int, n_hidden: int, rank: int) -> str:
     """Return what a model is made of, in words."""
     if n_trees > 1:
         return f"a mixture of {n_trees} trees"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,19 +61,6 @@ def without_password(text: str) -> str:
     hidden = re.sub(r"^(https?:/+)[^/:@]+@", r"\1***@", hidden)  # a token in place of a name
     words = "password|passwd|pwd|secret|token|key|signature|sig|credential"
     return re.sub(rf"((?:{words})=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
-
-
-def near_miss(got: object, names: list[object]) -> str:
-    """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
-    text = str(got).strip()
-    if len(text) > 10 * _LONGEST_NAME:
-        return ";"  # not a misspelt name, and the search would be slow
-    same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
-    if same_text:
-        return f"; did you mean {text_beside(same_text[0], beside=got)}?"
-    by_text = {str(name): name for name in names}
-    close = difflib.get_close_matches(str(got), by_text, n=1)
-    return f"; did you mean {brief(by_text[close[0]])}?" if close else ";"
 
 
 def text_beside(name: object, *, beside: object) -> str:

@@ -16,8 +16,9 @@ from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, show
 from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_address
-from twoway.errors import DataError, FileFormatError, TwowayError
+from twoway.errors import DataError, FileFormatError, TwowayError, missing_file_error
 from twoway.storage import container
+from twoway.storage.atomic_files import lock_folder
 from twoway.text import brief, counted
 
 _SCHEMA_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
@@ -114,7 +115,7 @@ def count(
         tables, n_records = tw.Tables.count(records, order), records.n_records
     if epsilon is not None:
         tables = tables.with_noise(epsilon, delta, max_weight=max_weight, public_schema=public_schema, seed=seed)
-    with container.alone_in_folder(target):  # keeps what another process added in the meantime
+    with lock_folder(target):  # keeps what another process added in the meantime
         tables = tables if add is None else tw.Tables.load(add) + tables
         tables.save(target)
     content: dict[str, Any] = {"tables": len(tables), "variables": len(tables.schema), "records": n_records}
@@ -144,7 +145,7 @@ def _declared_to_count(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
     try:
         described = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise container.missing_file(path) from None
+        raise missing_file_error(path) from None
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{str(path)!r} is neither JSON nor a twoway file: {error}") from error
     if not isinstance(described, dict) or not described:

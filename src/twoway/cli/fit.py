@@ -17,7 +17,7 @@ from twoway.cli.output import check_output, note, output_wording, say, show, sho
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.data.survey_design import opened_design
 from twoway.errors import DataError, TwowayError
-from twoway.report import described_form, listed_codes
+from twoway.report import reported_missing_codes, reported_model_form
 from twoway.schema import first_duplicate
 from twoway.text import aligned, counted, crossed, printable, shortlist
 
@@ -211,11 +211,11 @@ def _fit_text(learned: dict[str, Any]) -> str:
     end["time limit"] = "ended by the time limit"
     ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
     gone = learned.get("set_to_missing")
-    form = described_form(learned["trees"], learned["hidden"], learned["rank"])
+    form = reported_model_form(learned["trees"], learned["hidden"], learned["rank"])
     rows = [
         ["learned from", evidence],
         *([["design", learned["design"]]] if "design" in learned else []),
-        *([["set to missing", listed_codes(gone)]] if gone else []),
+        *([["set to missing", reported_missing_codes(gone)]] if gone else []),
         ["model", f"{counted(learned['variables'], 'variable')}, {form}: {learned['model']}"],
         ["fit", f"{ended} after {counted(learned['passes'], 'pass')}, {learned['seconds']:.1f} s"],
     ]

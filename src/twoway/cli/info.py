@@ -11,7 +11,7 @@ from typer import Argument
 import twoway as tw
 from twoway.cli.options import Json
 from twoway.cli.output import is_terminal, output_wording, show
-from twoway.report import described_form
+from twoway.report import reported_model_form
 from twoway.storage.container import container_kind
 from twoway.text import aligned, counted, crossed, printable
 
@@ -58,7 +58,7 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
         "variables": pmf.schema.to_dict(),
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
-    form = described_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
+    form = reported_model_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
     parts = [f"a model of {form} with {counted(len(pmf.schema), 'variable')}", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))

@@ -13,7 +13,7 @@ from twoway.arrays import Ints
 from twoway.category_labels import Label, plain_label
 from twoway.data.binning import bin_column
 from twoway.data.missing import USUAL, Markers, Unseen, clean_label, is_null, missing_key
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, unknown_name
 from twoway.schema import Schema, Variable
 
 FEW_LABELS = 256
@@ -100,7 +100,7 @@ def encode_slice(
                 if code == _UNSEEN and unseen != "missing":
                     where = f" of {name!r} (record {start + np.argmax(positions == position)})"
                     label = clean_label(labels[position], name)
-                    error = unknown("category", label, variable.categories, where=where)
+                    error = unknown_name("category", label, variable.categories, where=where)
                     way = "unseen='missing' reads such labels as missing"
                     if unseen == "extend":
                         way = f"{name!r} is in bins, to which no category can be added"

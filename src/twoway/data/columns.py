@@ -18,7 +18,7 @@ from twoway.category_labels import Label, label_key, plain_label, sort_labels
 from twoway.data.binning import bin_labels, number_to_bin
 from twoway.data.missing import USUAL, Markers, MissingLabels, missing_key, range_of_numbers
 from twoway.data.toml_text import columns_toml
-from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, naming, unknown
+from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, errors_at, unknown_name
 from twoway.notebook import Shown
 from twoway.schema import Schema, Variable, first_duplicate
 from twoway.text import brief, shortlist
@@ -144,8 +144,8 @@ class Column(Shown):
         if self.choices:
             codes: Any = {label: category_of.get(label_key(label), NOT_CHOSEN) for label in (*labels, NOT_CHOSEN)}
             # Zero, which fills columns of numbers, unless it is what was chosen.
-            listed_codes = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
-            pairs = tuple({label_key(code): (code, category) for code, category in listed_codes}.values())
+            listed = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
+            pairs = tuple({label_key(code): (code, category) for code, category in listed}.values())
             choices, both = tuple(self.choices), (NOT_CHOSEN, CHOSEN)
             return Variable(name, both, None, True, missing, label=self.label, codes=pairs, choices=choices)
         listed = [code for code, _ in self.codes]
@@ -232,7 +232,7 @@ class Columns(Shown):
                     raise DataError(f"column {name!r} is declared by a mapping of settings; got {settings!r}")
                 known = [f.name for f in fields(Column) if f.name not in ("choices", "value_labels")]
                 check_known("setting", known, *settings, where=f" of column {name!r}")
-                with naming(f"column {name!r}"):
+                with errors_at(f"column {name!r}"):
                     settings = Column(**settings)
             columns[name] = settings
         if not isinstance(self.sets, Mapping):
@@ -273,7 +273,7 @@ class Columns(Shown):
     def load(cls, path: str | os.PathLike[str]) -> Columns:
         """Return what a TOML file declares, as ``twoway columns`` writes it."""
         content = read_toml(path)
-        with naming(repr(os.fspath(path))):
+        with errors_at(repr(os.fspath(path))):
             check_known("setting", ["columns", "sets", "weights", "counts"], *content)
             return cls(**content)
 
@@ -340,7 +340,8 @@ class Columns(Shown):
                 check_known("label", labels, *_words(given), where=f" of {name!r}, to be read as missing")
         for word in _words(missing.labels):  # text of a column without labels, or a misspelt label?
             if word not in everywhere and difflib.get_close_matches(word, everywhere):
-                raise unknown("label", word, everywhere, where=", to be read as missing; to be sure, name the column")
+                where = ", to be read as missing; to be sure, name the column"
+                raise unknown_name("label", word, everywhere, where=where)
         return missing.and_also(codes)
 
     @property

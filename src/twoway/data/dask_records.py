@@ -27,7 +27,7 @@ from twoway.data.reader import Reader, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.stored_records import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import ClusterError, DataError, TwowayError, naming
+from twoway.errors import ClusterError, DataError, TwowayError, errors_at
 from twoway.schema import Schema
 from twoway.text import shortlist
 
@@ -254,7 +254,7 @@ def _open_partition(frame: Any, names: tuple[str, ...]) -> RawColumns:
 def _naming_partition(number: int) -> Iterator[None]:
     """Name the partition in an error, and the worker whose memory ran out."""
     try:
-        with naming(f"partition {number}"):
+        with errors_at(f"partition {number}"):
             yield
     except MemoryError as error:
         raise ClusterError(f"partition {number}: {_dask_worker()} ran out of memory; {_MEMORY_ADVICE}") from error

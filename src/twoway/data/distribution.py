@@ -13,7 +13,7 @@ from twoway.arrays import Floats
 from twoway.category_labels import Label
 from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError, check_known
-from twoway.notebook import html_table
+from twoway.notebook import notebook_table
 from twoway.schema import Variable
 from twoway.text import MAX_WIDTH, aligned, printable
 
@@ -167,7 +167,7 @@ class Distribution:
         bars = np.full((len(rows) - 1, len(rows[0]) - 1), np.nan)
         shown = self.array[:MAX_ROWS, :MAX_COLUMNS]
         bars[:, : shown.shape[1]] = _bar_lengths(shown)
-        return html_table(rows, bars, note)
+        return notebook_table(rows, bars, note)
 
     def to_text(self, *, whole: bool = True, beside: Mapping[str, Floats] | None = None) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default.
@@ -241,7 +241,7 @@ def distribution_html(variables: Sequence[Variable], columns: Mapping[str, NDArr
     rows, note = _list_rows(variables, columns, MAX_ROWS, MAX_WIDTH)
     bars = np.full((len(rows) - 1, len(columns)), np.nan)
     bars[:, 0] = _bar_lengths(next(iter(columns.values())).ravel()[:MAX_ROWS])
-    return html_table(rows, bars, note)
+    return notebook_table(rows, bars, note)
 
 
 def _list_rows(

@@ -21,7 +21,7 @@ from twoway.data.frames import table_of_capsule
 from twoway.data.missing import Markers, MissingLabels, clean_label, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
-from twoway.schema import Schema, Variable, check_names_differ
+from twoway.schema import Schema, Variable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,7 +172,7 @@ class RawColumns:
 def open_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
     """Return the columns of a frame, array or mapping, some of them or all."""
     if columns is not None:
-        check_names_differ(columns)
+        Schema.check_names_differ(columns)
     if isinstance(source, np.ndarray):
         return _open_array_columns(source, columns)
     if isinstance(source, RawColumns):
@@ -194,7 +194,7 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
             frame = nw.from_native(table_of_capsule(source))
     except nw.exceptions.DuplicateError:
-        check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
+        Schema.check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
         raise
     except (TypeError, pa.ArrowInvalid):  # neither a frame nor Arrow data of columns
         raise DataError(
@@ -203,7 +203,7 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
         ) from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
-    check_names_differ(frame.columns)
+    Schema.check_names_differ(frame.columns)
 
     def read_slice(name: str, start: int, stop: int) -> Any:
         column = frame[name][start:stop]

@@ -23,9 +23,9 @@ from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
 from twoway.data.raw_columns import LabelsByKey, RawColumns, open_columns
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, check_known, whole_number
+from twoway.errors import DataError, check_known, near_miss, whole_number
 from twoway.schema import Schema, Variable
-from twoway.text import near_miss, shortlist
+from twoway.text import shortlist
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, unknown, whole_number
+from twoway.errors import DataError, unknown_name, whole_number
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 
@@ -83,7 +83,7 @@ class Bound:
 def _check_bound_numbers(*, form: str | None = None, **numbers: float) -> None:
     """Raise if a number is out of its range."""
     if form not in ("printed", "corrected", None):
-        raise unknown("form of the theorem", form, ("printed", "corrected"))
+        raise unknown_name("form of the theorem", form, ("printed", "corrected"))
     for name, value in numbers.items():
         most = {"observed": 1.0, "risk": 1.0}.get(name, math.inf)
         if not (isinstance(value, int | float | np.number) and 0 < value <= most):

@@ -31,7 +31,7 @@ from twoway.model.mode import Mode, find_mode
 from twoway.model.model_file import Parameters, parse_model, write_model
 from twoway.model.parameters import as_numbers, exact_parameters, read_only, stack_parameters
 from twoway.model.trees import Trees, seen_from
-from twoway.notebook import html_table
+from twoway.notebook import notebook_table
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage import container
@@ -269,7 +269,7 @@ class JointPMF(Tabulated):
             bars.append([shares[best]])
         more = len(self.schema) - len(bars)
         note = f"… {more} more variables" if more > 0 else ""
-        return f"<p>{html.escape(repr(self).partition(':')[0])})</p>{html_table(rows, bars, note)}"
+        return f"<p>{html.escape(repr(self).partition(':')[0])})</p>{notebook_table(rows, bars, note)}"
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
         # Pickle would copy each factor once more, and make all arrays writeable.

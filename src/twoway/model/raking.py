@@ -9,7 +9,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label
-from twoway.errors import DataError, naming
+from twoway.errors import DataError, errors_at
 from twoway.model.pmf import JointPMF, model_of
 from twoway.schema import Variable
 
@@ -43,7 +43,7 @@ def rake(pmf: JointPMF, margins: Mapping[str, Mapping[Label, Any]]) -> JointPMF:
     wanted = {}
     for name, share_of in margins.items():
         variable = pmf.schema[name]
-        with naming(f"the margin of {name!r}"):
+        with errors_at(f"the margin of {name!r}"):
             codes = [(code,) for code in range(len(variable))]
             wanted[pmf.schema.index(name)] = codes, _shares(variable, share_of)
     return raked_to(pmf, wanted)

@@ -20,7 +20,7 @@ from twoway.model.model_file import parse_model, write_model
 from twoway.model.parameters import read_only
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import records_for
-from twoway.notebook import Shown, html_table
+from twoway.notebook import Shown, notebook_table
 from twoway.report import Monitor
 from twoway.segmentation.number import SegmentCount, softened
 from twoway.segmentation.profile import SegmentProfile, SegmentTrait
@@ -296,7 +296,7 @@ class Segments(Shown):
             bars.append(shares)
         sizes = ", ".join(f"{printable(name)} {size:.1%}" for name, size in self.sizes.items())
         note = "+ and −: more and less often than in all people, by more than chance"
-        return f"<p>{html.escape(f'{self.count} segments: {sizes}')}</p>{html_table(rows, bars, note)}"
+        return f"<p>{html.escape(f'{self.count} segments: {sizes}')}</p>{notebook_table(rows, bars, note)}"
 
     def save(self, path: str | os.PathLike[str], *, counts: bool = True) -> None:
         """Write the segments to a model file, which `JointPMF.load` and all commands read too.

@@ -11,7 +11,7 @@ from typing import Any
 from twoway.data.files.workbook import Workbook
 from twoway.data.files.writing import write_table
 from twoway.errors import FileFormatError
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 from twoway.text import markdown_text
 
 Rows = Sequence[Mapping[str, Any]]
@@ -39,7 +39,7 @@ def write_tables(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> No
     ending = check_segments_path(path)
     if ending in (".xlsx", ".md"):
         content = _workbook(tables) if ending == ".xlsx" else _markdown(tables).encode()
-        with whole_or_not_at_all(path) as stream:
+        with atomic_file(path) as stream:
             stream.write(content)
         return
     import pyarrow as pa

@@ -7,29 +7,26 @@ the time or the place of writing: the same content gives the same bytes.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
 import os
 import re
-import stat
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError
-from twoway.text import ADDRESS, brief, without_password
+from twoway.errors import DataError, FileFormatError, missing_file_error
+from twoway.storage.atomic_files import PathName, atomic_file, check_file_path
+from twoway.storage.version_1 import add_version_1_edges
 
-PathName: TypeAlias = str | os.PathLike[str]
 FORMAT_VERSION = 2
 MAX_BYTES = 2**32
 """No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
@@ -78,7 +75,7 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
             f"cannot write {str(path)!r}: names, categories and notes take {len(text):,} bytes, at most "
             f"{MAX_HEADER:,} are written; leave variables out or merge categories"
         )
-    with whole_or_not_at_all(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_file(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
         for name in sorted(arrays):
             buffer = io.BytesIO()
@@ -86,82 +83,6 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
             little = array.astype(array.dtype.newbyteorder("<"), copy=False)
             np.lib.format.write_array(buffer, little, version=(1, 0), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
-
-
-def check_path(path: object) -> PathName:
-    """Return the name of a file, or raise where something else was given."""
-    if not isinstance(path, str | os.PathLike):
-        raise DataError(f"a file name must be text or a path, not {brief(path)}")
-    return path
-
-
-def missing_file(path: PathName) -> MissingFileError:
-    """Return the error for a missing file, with a special message for an address."""
-    name = os.fspath(path)
-    if ADDRESS.match(name):
-        return MissingFileError(f"{without_password(name)!r} is an address; only files on this machine can be read")
-    return MissingFileError(f"there is no file {name!r}")
-
-
-@contextmanager
-def whole_or_not_at_all(path: PathName) -> Iterator[BinaryIO]:
-    """Give a stream whose content becomes a file once all of it is written; until then, nothing changes.
-
-    What is replaced keeps its permissions, and a link to a file stays a link. A device or a pipe is written to as it
-    is. An error of the operating system names the file meant.
-    """
-    meant = Path(check_path(path))
-    if meant.is_dir():
-        raise OutputError(f"cannot write {str(meant)!r}: it is a folder; name a file")
-    if not meant.parent.is_dir():
-        raise OutputError(f"cannot write {str(meant)!r}: there is no folder {str(meant.parent)!r}")
-    try:
-        if meant.exists() and not meant.is_file():
-            whole = io.BytesIO()  # not every device has a position
-            yield whole
-            meant.write_bytes(whole.getvalue())
-            return
-        target = Path(os.path.realpath(meant))
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-        # A name of its own: whoever else writes the same file now does not get in the way.
-        scratch = target.with_name(f".twoway-{os.urandom(8).hex()}.part")
-        try:
-            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            if mode is not None:
-                os.chmod(scratch, mode)
-            os.replace(scratch, target)
-        except BaseException:
-            with contextlib.suppress(OSError):  # such as that the folder is gone: the first error is raised
-                scratch.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        if error.errno is None or isinstance(error, TwowayError):
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(meant)) from error
-
-
-@contextmanager
-def alone_in_folder(path: PathName) -> Iterator[None]:
-    """Wait until no other process that asks so works on a file of this folder; for what reads, changes and writes one.
-
-    Where the system or the file system knows no locks, there is no waiting.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
 
 
 def container_kind(path: PathName) -> str | None:
@@ -179,7 +100,7 @@ def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[
     A file that is not there, truncated, foreign, of another kind or of a newer version raises
     `FileFormatError` (`MissingFileError` for the first).
     """
-    source = Path(check_path(path))
+    source = Path(check_file_path(path))
     shown = repr(str(source))
     if source.is_dir():
         raise FileFormatError(f"{shown} is a folder, not a twoway file")
@@ -195,14 +116,14 @@ def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[
             if kind is not None and header.get("kind") != kind:
                 raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
             if version < 2:
-                _add_version_1_edges(header)
+                add_version_1_edges(header)
             arrays = {
                 name.removesuffix(".npy"): _read_array(archive.read(name))
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
     except FileNotFoundError:
-        raise missing_file(source) from None
+        raise missing_file_error(source) from None
     except (FileFormatError, PermissionError):
         raise
     except _FOREIGN as error:
@@ -291,62 +212,3 @@ def _read_array(content: bytes) -> NDArray[Any]:
     if math.prod(shape) * dtype.itemsize != len(content) - match.end():
         raise ValueError("an array has not the size that its header claims")
     return np.frombuffer(content, dtype, offset=match.end()).reshape(shape)
-
-
-# The edges of bins in files of version 1, which were written into the labels only
-
-_NUMBER = r"([+-]?(?:inf|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-_BELOW = re.compile(rf"(?:below |< ){_NUMBER}")
-_BETWEEN = re.compile(rf"{_NUMBER} to below {_NUMBER}")
-_IN_BRACKETS = re.compile(rf"([\[(]){_NUMBER}, {_NUMBER}([\])])")
-_ABOVE = re.compile(rf"(?:{_NUMBER} or more|>= {_NUMBER})")
-
-
-def _add_version_1_edges(header: dict[str, Any]) -> None:
-    """Add the edges of each variable whose labels are bins to a header of version 1."""
-    schema = header.get("schema")
-    for variable in schema if isinstance(schema, list) else ():
-        labels = variable.get("categories") if isinstance(variable, dict) else None
-        edges = version_1_edges(labels) if isinstance(labels, list) else None
-        if edges is not None:
-            variable["edges"] = edges
-
-
-def version_1_edges(labels: Sequence[object]) -> list[float] | None:
-    """Return the numbers that separate bins, by their labels; None where labels are something else.
-
-    Bins that hold their upper end, as pandas writes them, begin at the next number that a float can hold.
-
-    Examples
-    --------
-    >>> (
-    ...     version_1_edges(["below 18", "18 to below 40", "40 or more"]),
-    ...     version_1_edges(["< 1.5", ">= 1.5"]),
-    ...     version_1_edges(["18-39", "40+"]),
-    ... )
-    ([18.0, 40.0], [1.5], None)
-    """
-    ends = [_version_1_ends(label) if isinstance(label, str) else None for label in labels]
-    known = [pair for pair in ends if pair is not None]
-    if len(known) < max(len(ends), 2) or any(low >= high for low, high in known):
-        return None
-    is_gapless = all(before[1] == after[0] for before, after in pairwise(known))
-    return [low for low, _ in known[1:]] if is_gapless else None
-
-
-def _version_1_ends(label: str) -> tuple[float, float] | None:
-    """Return the first number of a bin, and the first one above it."""
-    if match := _BELOW.fullmatch(label):
-        return -math.inf, float(match[1])
-    if match := _BETWEEN.fullmatch(label):
-        return float(match[1]), float(match[2])
-    if match := _ABOVE.fullmatch(label):
-        return float(match[1] or match[2]), math.inf
-    if match := _IN_BRACKETS.fullmatch(label):
-        low, high = float(match[2]), float(match[3])
-        return _next_float(low) if match[1] == "(" else low, _next_float(high) if match[4] == "]" else high
-    return None
-
-
-def _next_float(number: float) -> float:
-    return math.nextafter(number, math.inf)

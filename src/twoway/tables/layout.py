@@ -17,7 +17,7 @@ from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, UnknownNameError
-from twoway.notebook import html_table
+from twoway.notebook import notebook_table
 from twoway.schema import Schema
 from twoway.tables.flat_counts import (
     NO_TOTAL,
@@ -398,7 +398,7 @@ class TableLayout:
         listed = zip(self.names[:MAX_ROWS], totals, strict=True)
         rows = [["table", "total"], *([crossed(names), f"{total:,.6g}"] for names, total in listed)]
         note = f"… {counted(more, 'more table')}" if more > 0 else ""
-        return text + html_table(rows, totals[:, None] / self.totals.max(), note)
+        return text + notebook_table(rows, totals[:, None] / self.totals.max(), note)
 
     def __repr__(self) -> str:
         noun, of = ("pair", "triple")[self.order - 2], counted(len(self.schema), "variable")

@@ -19,7 +19,7 @@ from twoway.data.files.writing import write_table
 from twoway.data.frames import LIBRARIES
 from twoway.errors import FileFormatError, check_known
 from twoway.notebook import Shown
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 from twoway.tabulation.excel import tabulation_workbook
 from twoway.tabulation.pages import tabulation_html, tabulation_page
 from twoway.tabulation.writing import NUMBERS, long_table, tabulation_markdown, tabulation_text
@@ -160,7 +160,7 @@ class Tabulation(Shown):
             write_table(long_table(self), path)
             return
         content = _WRITERS[ending](self)
-        with whole_or_not_at_all(path) as stream:
+        with atomic_file(path) as stream:
             stream.write(content if isinstance(content, bytes) else content.encode())
 
     def to_text(self) -> str:

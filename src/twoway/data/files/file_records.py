@@ -34,7 +34,7 @@ from twoway.data.reader import Reader, match_columns_to_read
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.stored_records import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import DataError, naming
+from twoway.errors import DataError, errors_at
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
@@ -143,7 +143,7 @@ class FileRecords(StoredRecords):
 
         def scan_piece(piece: Piece) -> Scan:
             scan = Scan(observed=known)
-            with naming(repr(piece.path)):
+            with errors_at(repr(piece.path)):
                 for part in piece.read():
                     scan += reader.scan(RawColumns.of_table(part), start=piece.start + scan.n_records, known=known)
             return scan
@@ -204,7 +204,7 @@ class FileRecords(StoredRecords):
 
     def _blocks(self, piece: Piece) -> Iterator[Block]:
         start = piece.start
-        with naming(repr(piece.path)):
+        with errors_at(repr(piece.path)):
             for part in piece.read():
                 columns, *weights = self._reader.split(RawColumns.of_table(part), start=start)
                 pointers, cells, self._codes[piece.path, start] = self._reader.encode(columns, self.schema, start=start)

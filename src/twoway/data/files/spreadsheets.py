@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from twoway.errors import DataError, FileFormatError, unknown
+from twoway.errors import DataError, FileFormatError, unknown_name
 from twoway.schema import first_duplicate
 from twoway.text import shortlist
 
@@ -94,7 +94,7 @@ def read_book(path: str, wanted: str = "") -> list[tuple[str, list[list[Any]], l
     try:
         with python_calamine.CalamineWorkbook.from_path(path) as book:
             if wanted and wanted not in book.sheet_names:
-                raise unknown("sheet", wanted, book.sheet_names, where=f" in {path!r}")
+                raise unknown_name("sheet", wanted, book.sheet_names, where=f" in {path!r}")
             visible = [s.name for s in book.sheets_metadata if s.visible == python_calamine.SheetVisibleEnum.Visible]
             sheets = [(name, book.get_sheet_by_name(name)) for name in ([wanted] if wanted else visible)]
             knows_merged = not path.lower().endswith((".ods", ".xlsb"))

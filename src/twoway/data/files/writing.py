@@ -17,7 +17,7 @@ from twoway.data.files.formats import COMPRESSED, WRITTEN, FilePath, format_of
 from twoway.data.files.survey_files import READERS, survey_metadata, survey_package
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ def write_table(table: pa.Table, path: FilePath, like: FileSet | None = None) ->
 def write_parts(parts: Iterable[pa.Table], path: FilePath, like: FileSet | None = None) -> None:
     """Write tables of the same columns below one another, as `write_table` does; each is dropped once it is written."""
     kind = writing_format(path)
-    with whole_or_not_at_all(path) as stream:
+    with atomic_file(path) as stream:
         if kind in READERS:
             import pyarrow as pa
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown
+from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown_name
 from twoway.text import without_password
 
 _NO_PERMISSION = "42501"  # SQLSTATE of the standard's databases
@@ -77,7 +77,7 @@ def _find_table(backend: Any, name: str, shown: str) -> Any:
         return backend.table(rest, database=place)
     if backend.name == "postgres" and _is_hidden_table(backend, place, rest):
         raise DatabaseError(f"{shown}: this account may not read the table {name!r}")
-    raise unknown("table", name, tables, where=f" in {shown}")
+    raise unknown_name("table", name, tables, where=f" in {shown}")
 
 
 def _is_hidden_table(backend: Any, place: str, name: str) -> bool:

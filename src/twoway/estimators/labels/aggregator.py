@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.arrays import Ints
 from twoway.category_labels import plain_label
 from twoway.data.frames import label_array
-from twoway.errors import DataError, unknown, warn_caller, whole_number
+from twoway.errors import DataError, unknown_name, warn_caller, whole_number
 from twoway.estimators.averaging import describe_end
 from twoway.estimators.labels.confusions import choose_label_smoothing, fit_confusions
 from twoway.estimators.labels.quality import LabelRows, best_questions, beta_interval, label_information
@@ -255,7 +255,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         names = list(names)
         places: Ints = known.get_indexer(names).astype(np.int64)
         if (places < 0).any():
-            raise unknown(kind, plain_label(names[int(np.argmin(places))]), known.tolist())
+            raise unknown_name(kind, plain_label(names[int(np.argmin(places))]), known.tolist())
         return places
 
     def _frame_of(self, table: LabelTable) -> pd.DataFrame:

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias
 
 from twoway.data.files.spreadsheets import ENDINGS as BOOK_ENDINGS
 from twoway.data.files.spreadsheets import column_letters, read_book, split_sheet
-from twoway.errors import DataError, FileFormatError
-from twoway.storage.container import missing_file
+from twoway.errors import DataError, FileFormatError, missing_file_error
 
 Span: TypeAlias = tuple[int, int, int, int]
 """First row, first column, last row and last column of merged cells."""
@@ -95,7 +94,7 @@ def published_files(path: str | os.PathLike[str]) -> list[str]:
     """
     source = Path(path)
     if not Path(split_sheet(str(path))[0]).exists():
-        raise missing_file(source)
+        raise missing_file_error(source)
     if not source.is_dir():
         return [str(source)]
     kept = [file for file in source.iterdir() if file.is_file() and not file.name.startswith((".", "~$"))]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, unknown_name
 from twoway.tables.crosstabs.grids import Grid, published_files, read_grids
 from twoway.tables.crosstabs.sheet_finding import find_layout_of
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
@@ -172,7 +172,7 @@ def _read_areas(
         areas.setdefault(table.area, []).append(table)
     if area is not None:
         if area not in areas:
-            raise unknown("area", area, areas)
+            raise unknown_name("area", area, areas)
         areas = {area: areas[area]}
     listed = [(sheet.key, sheet) for grid in lists for sheet in read_long_sheets(_cell_frame(grid), None)]
     by_area: dict[str, Tables | PublishedTables] = {}

@@ -15,7 +15,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label
-from twoway.errors import DataError, check_known, unknown
+from twoway.errors import DataError, check_known, unknown_name
 from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import empty_category_notes, parse_cell, rounded_unit, share_scale
 from twoway.tables.crosstabs.sheets import Key, Margin, Sheet, find_label_codes, find_sheet_schema, read_sheets
@@ -88,7 +88,7 @@ def _published_option(option: str, given: Any, keys: Sequence[Key]) -> dict[froz
     pairs = [frozenset(key) for key in keys]
     for key in given or {}:
         if frozenset(Sheet.check_key(key)) not in pairs:
-            raise unknown("table", key, keys, where=f" for {option}")
+            raise unknown_name("table", key, keys, where=f" for {option}")
     return {frozenset(key): (key, value) for key, value in (given or {}).items()}
 
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from twoway.data.columns import read_toml
 from twoway.data.files.spreadsheets import column_letters
 from twoway.data.toml_text import toml_key, toml_value
-from twoway.errors import DataError, check_known, naming
+from twoway.errors import DataError, check_known, errors_at
 from twoway.schema import first_duplicate
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 from twoway.tables.crosstabs.published_tables import TableKind
 
 Role: TypeAlias = Literal["total", "base", "unweighted", "skip"]
@@ -121,14 +121,14 @@ class SheetLayout:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layout to a TOML file."""
-        with whole_or_not_at_all(path) as stream:
+        with atomic_file(path) as stream:
             stream.write(self.to_toml().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SheetLayout:
         """Return the layout in a TOML file."""
         content = read_toml(path)
-        with naming(repr(os.fspath(path))):
+        with errors_at(repr(os.fspath(path))):
             return cls.of_dict(content)
 
     @classmethod
@@ -140,7 +140,7 @@ class SheetLayout:
             raise DataError("a layout needs at least one [[table]]")
         blocks = []
         for number, table in enumerate(tables, 1):
-            with naming(f"table {number}"):
+            with errors_at(f"table {number}"):
                 blocks.append(_block_of(table))
         symbols = {str(sign): str(meaning) for sign, meaning in content.get("symbols", {}).items()}
         groups = {
@@ -219,7 +219,7 @@ def _block_of(table: Any) -> TableBlock:
     for side in _SIDES:
         groups = []
         for number, group in enumerate(table.get(side, ()), 1):
-            with naming(f"{side} {number}"):
+            with errors_at(f"{side} {number}"):
                 groups.append(_lines_of(group, side))
         given[side] = tuple(groups)
         given[f"{side[:-1]}_roles"] = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label
-from twoway.errors import DataError, naming
+from twoway.errors import DataError, errors_at
 from twoway.tables.crosstabs.cells import parse_cell
 from twoway.tables.crosstabs.grids import Grid, error_file, read_grids
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
@@ -92,7 +92,7 @@ def published_of(
     finest = _finest(tables, layout.groups)
     made = []
     for table in tables:
-        with naming(f"{table.grid.name}, table {table.name}"):
+        with errors_at(f"{table.grid.name}, table {table.name}"):
             one = _published_table(table, _within(table, layout.groups, finest, notes))
             if one.rounded_to:
                 what = f"all numbers of {table.name} are multiples of {one.rounded_to:g}"

@@ -17,7 +17,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label, label_key, plain_label
-from twoway.errors import DataError, unknown
+from twoway.errors import DataError, unknown_name
 from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import Cell, MarginRole, cell_value, is_missing_cell, margin_role, parse_cell
 from twoway.text import shortlist
@@ -327,7 +327,7 @@ def find_label_codes(schema: Schema, name: str, labels: Sequence[Label], where: 
     for label in labels:
         code = next((code for one in _label_meanings(label) if (code := variable.find(one)) is not None), None)
         if code is None:
-            error = unknown("category", label, variable.categories, where=f" of {name!r}")
+            error = unknown_name("category", label, variable.categories, where=f" of {name!r}")
             raise DataError(f"{where}: {error}")
         if code in codes:
             raise DataError(f"{where}: duplicate category {variable.categories[code]!r} of {name!r}")

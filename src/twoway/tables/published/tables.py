@@ -13,7 +13,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label, label_key
-from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, naming
+from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, errors_at, near_miss
 from twoway.schema import Schema
 from twoway.storage import container
 from twoway.tables.crosstabs.cells import empty_category_notes
@@ -26,7 +26,7 @@ from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
 from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
 from twoway.tables.tables import Tables
-from twoway.text import counted, crossed, near_miss, shortlist
+from twoway.text import counted, crossed, shortlist
 
 Groups = Mapping[str, Mapping[Label, Labels]]
 
@@ -127,7 +127,7 @@ class PublishedTables:
 
     def __post_init__(self) -> None:
         for table in self.tables:
-            with naming(table.place()):
+            with errors_at(table.place()):
                 self._check_table(table)
         for mean in self.means:
             if self.schema[mean.variable].values is None:
