@@ -57,7 +57,7 @@ def test_records_that_were_written_read_back(ending, data):
     table = make_labelled_frame(schema.variables, codes, "pyarrow")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{ending}"
-        writing.write_table(table, path)
+        writing.write_data_file(table, path)
         assert files.find_files(path).columns == list(schema.names)
         read = tw.Records(path, schema=schema, missing=tw.MissingLabels(only=True))
     np.testing.assert_array_equal(read.codes(), np.column_stack(codes))
@@ -90,6 +90,6 @@ def test_counting_a_file_is_counting_its_frame(ending, data):
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{ending}"
-        writing.write_table(table, path)
+        writing.write_data_file(table, path)
         whole = tw.Records(table, schema=schema)
         assert tw.count(tw.Records(path, schema=schema)) == tw.count(whole)

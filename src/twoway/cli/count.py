@@ -15,7 +15,7 @@ import twoway as tw
 from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, show
 from twoway.cli.reading import Reading
-from twoway.data.sql.connections import is_address
+from twoway.data.sql.connections import is_database_address
 from twoway.errors import DataError, FileFormatError, TwowayError, missing_file_error
 from twoway.storage import container
 from twoway.storage.atomic_files import lock_folder
@@ -104,8 +104,8 @@ def count(
     if schema is not None:
         declared, columns = _declared_to_count(schema)
     if declared is not None:
-        reading = reading.like(columns, None if is_address(data) else Path(data))
-    if is_address(data):
+        reading = reading.like(columns, None if is_database_address(data) else Path(data))
+    if is_database_address(data):
         tables, n_records = _count_database(data, table, declared, order, reading, inside)
     elif table is not None or inside:
         raise DataError(f"--table and --inside need the address of a database, and {data!r} is not one")
@@ -185,11 +185,11 @@ def _count_database(
     address: str, name: str | None, schema: tw.Schema | None, order: int, reading: Reading, inside: bool
 ) -> tuple[tw.Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
-    from twoway.data.sql.database_table import read_database_records
+    from twoway.data.sql.database_table import read_database_table
     from twoway.tables.counting_inside import count_inside
 
     with reading.database(address, name, schema, inside) as source:
         if source.is_counted_inside:
             return count_inside(source, order)
-        records = read_database_records(source)
+        records = read_database_table(source)
     return tw.Tables.count(records, order), records.n_records

@@ -53,7 +53,7 @@ def labels(
     twoway labels labels.csv --gold gold.csv -o truth.csv --annotators annotators.csv --questions next.csv
     """
     from twoway.data.files.file_table import read_file_table
-    from twoway.data.files.writing import write_table
+    from twoway.data.files.writing import write_data_file
 
     for path in (out, annotators, questions):
         check_output(path, force, data, gold, is_records=True)
@@ -72,7 +72,7 @@ def labels(
         (questions, model.next_questions(number) if questions else None),
     ):
         if path is not None:
-            write_table(_arrow(frame), path)
+            write_data_file(_arrow(frame), path)
     content = _summary(model)
     show(content, _text(content), json=json)
 

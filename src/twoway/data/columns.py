@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from twoway.category_labels import Label, label_key, plain_label, sort_labels
 from twoway.data.binning import bin_labels, number_to_bin
-from twoway.data.missing import USUAL, Markers, MissingLabels, missing_key, range_of_numbers
+from twoway.data.missing import USUAL, Markers, MissingLabels, missing_key, missing_range
 from twoway.data.toml_text import columns_toml
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, errors_at, unknown_name
 from twoway.notebook import Shown
@@ -97,7 +97,7 @@ class Column(Shown):
         numbers = [cut for cut in self.cuts if isinstance(cut, int | float) and math.isfinite(cut)]
         if len(numbers) < len(self.cuts) or any(low >= high for low, high in pairwise(numbers)):
             raise DataError(f"cuts must be ascending numbers, such as [18, 40, 65]; got {list(self.cuts)!r}")
-        gone = {missing_key(range_of_numbers(code)) for code in self.missing or ()}
+        gone = {missing_key(missing_range(code)) for code in self.missing or ()}
         for code, category in self.codes:
             if missing_key(code) in gone:
                 raise DataError(f"the code {code!r} is both a category, {category!r}, and missing; make it one of them")
@@ -110,7 +110,7 @@ class Column(Shown):
         """Codes and the category of each, in the order given; text such as "1, 2" stands for two numbers."""
         codes: dict[tuple[str, object], tuple[Label, Label]] = {}
         for given, category in self.categories.items():
-            for code in _codes_meant(given):
+            for code in _declared_codes(given):
                 codes[label_key(code)] = plain_label(code), plain_label(category)
         return tuple(codes.values())
 
@@ -144,8 +144,8 @@ class Column(Shown):
         if self.choices:
             codes: Any = {label: category_of.get(label_key(label), NOT_CHOSEN) for label in (*labels, NOT_CHOSEN)}
             # Zero, which fills columns of numbers, unless it is what was chosen.
-            listed = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
-            pairs = tuple({label_key(code): (code, category) for code, category in listed}.values())
+            known = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
+            pairs = tuple({label_key(code): (code, category) for code, category in known}.values())
             choices, both = tuple(self.choices), (NOT_CHOSEN, CHOSEN)
             return Variable(name, both, None, True, missing, label=self.label, codes=pairs, choices=choices)
         listed = [code for code, _ in self.codes]
@@ -337,8 +337,8 @@ class Columns(Shown):
             for called in {name, column.name or name} if more else ():
                 codes[called] = (*codes.get(called, ()), *dict.fromkeys(more))
             if labels and not any(isinstance(code, str) and code[:1] != "." for code in column.value_labels):
-                check_known("label", labels, *_words(given), where=f" of {name!r}, to be read as missing")
-        for word in _words(missing.labels):  # text of a column without labels, or a misspelt label?
+                check_known("label", labels, *_declared_words(given), where=f" of {name!r}, to be read as missing")
+        for word in _declared_words(missing.labels):  # text of a column without labels, or a misspelt label?
             if word not in everywhere and difflib.get_close_matches(word, everywhere):
                 where = ", to be read as missing; to be sure, name the column"
                 raise unknown_name("label", word, everywhere, where=where)
@@ -355,22 +355,22 @@ class Columns(Shown):
         return Schema(tuple(bins)) if bins else None
 
 
-def _words(labels: Iterable[Any]) -> list[str]:
+def _declared_words(labels: Iterable[Any]) -> list[str]:
     """Return the text among labels that mean "not observed" which is neither a number nor usual."""
     texts = (text for text in labels if isinstance(text, str) and text not in USUAL)
     return [text for text in texts if number_to_bin(text) is None]
 
 
-def _codes_meant(given: Any) -> list[Label]:
+def _declared_codes(given: Any) -> list[Label]:
     """Return the codes that the key of a category stands for.
 
     Examples
     --------
-    >>> _codes_meant("1, x"), _codes_meant('"a, b"'), _codes_meant((1, 2))
+    >>> _declared_codes("1, x"), _declared_codes('"a, b"'), _declared_codes((1, 2))
     (['1, x', '1', 1, 'x'], ['"a, b"', 'a, b'], [1, 2])
     """
     if isinstance(given, tuple):
-        return [code for one in given for code in _codes_meant(one)]
+        return [code for one in given for code in _declared_codes(one)]
     if not isinstance(given, str):
         return [plain_label(given)]
     codes: dict[Label, None] = {given: None}

@@ -22,11 +22,11 @@ import numpy as np
 
 from twoway.data.columns import Columns
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.raw_columns import RawColumns, open_columns
-from twoway.data.reader import Reader, match_columns_to_read
+from twoway.data.raw_columns import RawColumns, open_raw_columns
+from twoway.data.reader import Reader, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.stored_records import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
+from twoway.data.stored_records import Block, Combine, FittedRecords, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import ClusterError, DataError, TwowayError, errors_at
 from twoway.schema import Schema
 from twoway.text import shortlist
@@ -131,7 +131,7 @@ class DaskRecords(StoredRecords):
         return _dask_tasks(code_partition, self._frames, (self._names, self._reader, self.schema, for_fit))
 
 
-class _FittedPartitions(FittedSource):
+class _FittedPartitions(FittedRecords):
     """Coded partitions in the workers' memory: only records that have a say, equal ones of a partition merged."""
 
     def __init__(self, schema: Schema, parts: Sequence[Any], totals: Totals) -> None:
@@ -162,7 +162,7 @@ def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
     reader.declared.check(list(by_name))
     column_of = reader.column_of(reader.wanted(list(by_name)) or list(by_name))
     if reader.schema is not None:
-        column_of = {name: column_of[name] for name in match_columns_to_read(reader.schema, list(column_of))}
+        column_of = {name: column_of[name] for name in match_reader_columns(reader.schema, list(column_of))}
     return source[[by_name[name] for name in (*column_of.values(), *reader.number_columns.values())]]
 
 
@@ -241,7 +241,7 @@ def _partition_block(block: Block) -> Block:
 
 
 def _open_partition(frame: Any, names: tuple[str, ...]) -> RawColumns:
-    columns = open_columns(frame)
+    columns = open_raw_columns(frame)
     if sorted(columns.names) != sorted(names):
         raise DataError(
             f"it has the columns {shortlist(columns.names)}, and the Dask DataFrame has {shortlist(names)}; "

@@ -17,8 +17,8 @@ from twoway.category_labels import Label, label_key
 from twoway.data.binning import bin_sums, numbers_to_bin
 from twoway.data.coding import FEW_LABELS, coded_labels, used_codes
 from twoway.data.columns import NOT_CHOSEN
-from twoway.data.frames import table_of_capsule
-from twoway.data.missing import Markers, MissingLabels, clean_label, missing_key
+from twoway.data.frames import arrow_frame
+from twoway.data.missing import Markers, MissingLabels, label_unless_missing, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
 from twoway.schema import Schema, Variable
@@ -52,7 +52,7 @@ class RawColumns:
             return table.column(name).slice(start, stop - start)
 
         names = tuple(table.column_names)
-        declared = {name: labels for name in names if (labels := _declared_by_arrow(table.column(name), name))}
+        declared = {name: labels for name in names if (labels := _arrow_column_categories(table.column(name), name))}
         return cls(names, table.num_rows, read_slice, declared, frozenset(declared))
 
     @classmethod
@@ -100,7 +100,7 @@ class RawColumns:
             if len(raw_labels) <= FEW_LABELS and all(map(is_known, raw_labels)):
                 continue  # whichever of them occur here
             for code in used_codes(codes if rows is None else codes[rows[start:stop]], len(raw_labels)):
-                label = clean_label(raw_labels[code], name, markers)
+                label = label_unless_missing(raw_labels[code], name, markers)
                 if label is not None:
                     labels.setdefault(label_key(label), label)
             check_number_of_column_labels(name, len(labels), most)
@@ -169,7 +169,7 @@ class RawColumns:
         return RawColumns(tuple(column_of), self.n_rows, read_slice, declared, ordered)
 
 
-def open_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
+def open_raw_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
     """Return the columns of a frame, array or mapping, some of them or all."""
     if columns is not None:
         Schema.check_names_differ(columns)
@@ -192,7 +192,7 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
     try:
         frame = nw.from_native(source, pass_through=True)
         if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
-            frame = nw.from_native(table_of_capsule(source))
+            frame = nw.from_native(arrow_frame(source))
     except nw.exceptions.DuplicateError:
         Schema.check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
         raise
@@ -220,7 +220,7 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
 
     names = tuple(frame.columns if columns is None else columns)
     check_known("column", frame.columns, *names)
-    declared = {name: labels for name in names if (labels := _declared_by_column(frame[name], name))}
+    declared = {name: labels for name in names if (labels := _column_categories(frame[name], name))}
     # An unordered Categorical of pandas only lists its categories.
     ordered = frozenset(name for name in declared if getattr(getattr(frame[name].to_native(), "cat", 0), "ordered", 1))
     return RawColumns(names, len(frame), read_slice, declared, ordered)
@@ -285,25 +285,25 @@ def check_number_of_column_labels(name: str, n_labels: int, most: int | None) ->
         )
 
 
-def _declared_by_column(series: Any, name: str) -> tuple[Label, ...]:
+def _column_categories(series: Any, name: str) -> tuple[Label, ...]:
     """Return the categories that a column's type declares in a meaningful order, or none."""
     import narwhals as nw
 
     native = series.to_native()
     if isinstance(series.dtype, nw.Enum):
-        return _declared_labels(series.dtype.categories, name)
+        return _column_labels(series.dtype.categories, name)
     if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
         # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
-        return _declared_labels(native.cat.categories, name)
-    return _declared_by_arrow(native, name) if hasattr(native, "unify_dictionaries") else ()
+        return _column_labels(native.cat.categories, name)
+    return _arrow_column_categories(native, name) if hasattr(native, "unify_dictionaries") else ()
 
 
-def _declared_by_arrow(column: pa.ChunkedArray, name: str) -> tuple[Label, ...]:
+def _arrow_column_categories(column: pa.ChunkedArray, name: str) -> tuple[Label, ...]:
     if not getattr(column.type, "ordered", False) or not len(column):
         return ()
-    return _declared_labels(column.unify_dictionaries().chunk(0).dictionary.to_pylist(), name)
+    return _column_labels(column.unify_dictionaries().chunk(0).dictionary.to_pylist(), name)
 
 
-def _declared_labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
-    labels = (clean_label(label, name) for label in declared)
+def _column_labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
+    labels = (label_unless_missing(label, name) for label in declared)
     return tuple(label for label in labels if label is not None)

@@ -118,7 +118,7 @@ class Scan:
                 variable = replace(bins[name], values=tuple(means), is_found=True, missing=own)
             else:
                 variable = declared[column].variable(name, self._categories(name), name in self.ordered, own)
-                _warn_of_spaces(column, variable.categories)
+                self._warn_of_spaces(column, variable.categories)
             variables.append(replace(variable, column=None if column == name else column))
         return Schema(tuple(variables))
 
@@ -132,17 +132,17 @@ class Scan:
             "drop it, or give a schema with its categories"
         )
 
-
-def _warn_of_spaces(column: str, labels: Sequence[Label]) -> None:
-    """Warn where two labels differ in spaces alone, which most often mean one category."""
-    by_words: dict[str, str] = {}
-    for label in labels:
-        if not isinstance(label, str):
-            continue
-        if (same := by_words.setdefault(" ".join(label.split()), label)) is not label:
-            warn_caller(
-                f"labels that differ in spaces alone are different categories, such as {same!r} and {label!r} of "
-                f"column {column!r}; declare them as one (columns) if they are",
-                once=True,
-            )
-            return
+    @staticmethod
+    def _warn_of_spaces(column: str, labels: Sequence[Label]) -> None:
+        """Warn where two labels differ in spaces alone, which most often mean one category."""
+        by_words: dict[str, str] = {}
+        for label in labels:
+            if not isinstance(label, str):
+                continue
+            if (same := by_words.setdefault(" ".join(label.split()), label)) is not label:
+                warn_caller(
+                    f"labels that differ in spaces alone are different categories, such as {same!r} and {label!r} of "
+                    f"column {column!r}; declare them as one (columns) if they are",
+                    once=True,
+                )
+                return

@@ -26,7 +26,7 @@ PerBlock: TypeAlias = "Callable[[Block], T]"
 Combine: TypeAlias = Callable[[T, T], T]
 """Adds two sums."""
 
-RecordSource: TypeAlias = "Records | StoredRecords | FittedSource"
+RecordSource: TypeAlias = "Records | StoredRecords | FittedRecords"
 """What a solver knows of its records: their sizes, sums over blocks, and a sample."""
 
 NO_NUMBERS = np.empty(0)
@@ -153,7 +153,7 @@ class StoredRecords(ABC):
         return self.for_fit().sample(n_observed, seed=seed)
 
 
-class FittedSource(ABC):
+class FittedRecords(ABC):
     """Records of which each shows something and weighs something, in units of an effective record."""
 
     n_silent = 0

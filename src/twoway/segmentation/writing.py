@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twoway.data.files.workbook import Workbook
-from twoway.data.files.writing import write_table
+from twoway.data.files.writing import write_data_file
 from twoway.errors import FileFormatError
 from twoway.storage.atomic_files import atomic_file
 from twoway.text import markdown_text
@@ -44,7 +44,7 @@ def write_tables(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> No
         return
     import pyarrow as pa
 
-    write_table(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
+    write_data_file(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
 
 
 def _is_share(title: str, column: str) -> bool:

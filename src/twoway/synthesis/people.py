@@ -13,7 +13,7 @@ from twoway.arrays import Ints
 from twoway.category_labels import Label, label_key
 from twoway.data.distribution import Distribution
 from twoway.data.files.formats import FilePath
-from twoway.data.files.writing import write_parts
+from twoway.data.files.writing import write_data_file_parts
 from twoway.data.frames import make_drawn_frame
 from twoway.model.events import Names
 from twoway.notebook import Shown
@@ -137,7 +137,7 @@ class Population(Shown):
         population gives the same bytes.
         """
         with Watch.showing(monitor) as watch:
-            write_parts(self._groups(watch), path)
+            write_data_file_parts(self._groups(watch), path)
 
     def _shuffled(self) -> NDArray[np.int32]:
         """Return the number of the different person that each person is, in a random order."""

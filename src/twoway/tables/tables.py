@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.category_labels import Label
-from twoway.data.frames import label_array, make_frame
+from twoway.category_labels import Label, label_array
+from twoway.data.frames import make_frame
 from twoway.data.merging import merge_schemas
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known

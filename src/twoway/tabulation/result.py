@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.category_labels import Label
 from twoway.checks.sampled_table import DesignTest
-from twoway.data.files.writing import write_table
+from twoway.data.files.writing import write_data_file
 from twoway.data.frames import LIBRARIES
 from twoway.errors import FileFormatError, check_known
 from twoway.notebook import Shown
@@ -157,7 +157,7 @@ class Tabulation(Shown):
         """
         ending = tabulation_ending(path)
         if ending in _LONG:
-            write_table(long_table(self), path)
+            write_data_file(long_table(self), path)
             return
         content = _WRITERS[ending](self)
         with atomic_file(path) as stream:

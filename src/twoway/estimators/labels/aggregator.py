@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Ints
-from twoway.category_labels import plain_label
-from twoway.data.frames import label_array
+from twoway.category_labels import label_array, plain_label
 from twoway.errors import DataError, unknown_name, warn_caller, whole_number
 from twoway.estimators.averaging import describe_end
 from twoway.estimators.labels.confusions import choose_label_smoothing, fit_confusions

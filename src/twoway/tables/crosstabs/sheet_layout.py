@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from typing import Any, Literal, TypeAlias, get_args
 
 from twoway.data.columns import read_toml
-from twoway.data.files.spreadsheets import column_letters
+from twoway.data.files.spreadsheets import spreadsheet_column
 from twoway.data.toml_text import toml_key, toml_value
 from twoway.errors import DataError, check_known, errors_at
 from twoway.schema import first_duplicate
@@ -95,7 +95,7 @@ class TableBlock:
                 raise DataError(f"a table needs {side}s that show categories")
             check_known("role", get_args(Role), *roles.values())
             places = [*chain.from_iterable(group.at for group in groups), *roles]
-            shown = (column_letters(place) if side == "column" else str(place + 1) for place in places)
+            shown = (spreadsheet_column(place) if side == "column" else str(place + 1) for place in places)
             if (twice := first_duplicate(shown)) is not None:
                 raise DataError(f"the {side} {twice} is declared twice")
 
@@ -276,7 +276,7 @@ def _places_text(places: Sequence[int], side: str) -> str:
     # Neighbours differ from their rank by the same number.
     for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
         own = [place for _, place in run]
-        ends = [column_letters(place) if side == "columns" else str(place + 1) for place in (own[0], own[-1])]
+        ends = [spreadsheet_column(place) if side == "columns" else str(place + 1) for place in (own[0], own[-1])]
         shown.append(ends[0] if len(own) == 1 else "-".join(ends))
     return ", ".join(shown)
 

@@ -454,11 +454,11 @@ def test_errors(file, tmp_path, capsys, arguments, code, told):
 
 
 def test_no_error_chain_shows_a_password():
-    from twoway.data.sql.connections import opened_table
+    from twoway.data.sql.connections import connected_table
 
     with (
         pytest.raises(DatabaseError) as raised,
-        opened_table("postgres://ann:secret@127.0.0.1:1/db?password=secret", "t"),
+        connected_table("postgres://ann:secret@127.0.0.1:1/db?password=secret", "t"),
     ):
         pass
     assert raised.value.__cause__ is None
@@ -477,8 +477,8 @@ def test_large_tables_are_read_in_batches(connect, monkeypatch):
 
 def test_without_the_extra(monkeypatch, file):
     monkeypatch.setitem(__import__("sys").modules, "ibis", None)
-    from twoway.data.sql.connections import opened_table
+    from twoway.data.sql.connections import connected_table
 
     missing = pytest.raises(DataError, match=re.escape('pip install "twoway[sql]"'))
-    with missing, opened_table(f"sqlite://{file}", "survey"):
+    with missing, connected_table(f"sqlite://{file}", "survey"):
         pass
