@@ -12,9 +12,9 @@ import numpy as np
 from twoway.data.frames import frame_library_of
 from twoway.data.records import Records
 from twoway.errors import DataError, whole_number
-from twoway.fitting.fit import reported_model
+from twoway.fitting.fit import fitted_model
 from twoway.fitting.sources import evidence_of_source
-from twoway.fitting.structure import Fitted
+from twoway.fitting.structure import FittedStructure
 from twoway.model.parameters import read_only
 from twoway.report import Monitor, Progress, StopReason
 from twoway.segmentation.number import candidate, likelihood_ratio_test
@@ -99,7 +99,7 @@ def segments(
         objective = -climb.log_likelihood / records.total_weight
         name = "negative log-likelihood per record"
         solution = Solution(pmf, (objective,), stop_reason, solver="em", objective_name=name)
-        fitted = Fitted("em", Problem(evidence, best, seed, smoothing=Smoothing()), solution)
+        fitted = FittedStructure("em", Problem(evidence, best, seed, smoothing=Smoothing()), solution)
         if (n_cells := np.prod([float(len(v)) for v in records.schema])) <= pmf.n_parameters:
             warnings.append(
                 f"{best} segments have {pmf.n_parameters} parameters, more than the {n_cells:.0f} combinations of "
@@ -107,7 +107,7 @@ def segments(
             )
         if len(counts) > 1 and best == counts[-1]:
             warnings.append(f"the lowest BIC is that of {best} segments, the most that were tried: more may be better")
-        pmf = reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
+        pmf = fitted_model(fitted, warnings, known, began).with_library(frame_library_of(source))
         quality, errors = quality_of(records, pmf), least_errors(pmf, records)
         if replicates:
             show = watch.counting("drawing replicates", replicates)
