@@ -139,7 +139,7 @@ def check_known(kind: str, known: Iterable[object], *names: object, where: str =
             raise unknown_name(kind, name, allowed, where=where)
 
 
-def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
+def check_whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
     """Return an option as an integer, or raise where it is not a whole number from ``least`` to ``most``."""
     # The check of a protocol is slow, and plain integers come here in every pass.
     number = operator.index(value) if isinstance(value, int | SupportsIndex) and not isinstance(value, bool) else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from twoway.errors import DataError
 from twoway.notebook import Shown
-from twoway.text import crossed, escaped, printable, shortlist
+from twoway.text import crossed_text, escaped, printable, shortlist
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -93,7 +93,7 @@ class FitCheck(Shown):
     def __str__(self) -> str:
         ways = {2: "two-way", 3: "three-way"}[len(self.variables)]
         sampled = f" compared, of {self.n_tables:,} in all," if self.n_compared < self.n_tables else ""
-        names = crossed(self.variables, None)
+        names = crossed_text(self.variables, None)
         cell = ", ".join(escaped(str(label)) for label in self.cell)
         return (
             f"{self.n_off:,} of {self.n_compared:,} {ways} tables{sampled} are off by more than chance; "
@@ -278,7 +278,7 @@ class Report(Shown):
         if self.log_likelihood is not None:
             lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
         for worst in self.misfits[:1]:
-            names = crossed(worst.variables, None)
+            names = crossed_text(worst.variables, None)
             lines.append(f"worst fit   {names}: total variation {worst.total_variation:.3g}")
         if self.check is not None:
             lines.append(f"check       {self.check}")

@@ -17,7 +17,7 @@ from twoway.arrays import Ints
 from twoway.category_labels import Label, check_label_text, label_key, plain_label, sort_labels
 from twoway.errors import DataError, unknown_name
 from twoway.notebook import Shown
-from twoway.text import aligned, brief, printable
+from twoway.text import aligned_text, brief, printable
 
 _MOST_SHOWN, _FEW_SHOWN = 20, 5
 
@@ -258,7 +258,7 @@ class Schema(Shown):
             more = ", …" if len(variable) > _FEW_SHOWN else ""
             said = f"  ({printable(variable.label, 60)})" if variable.label else ""
             rows.append([printable(variable.name), str(len(variable)), f"{labels}{more}{said}"])
-        return aligned(rows)
+        return aligned_text(rows)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def markdown_text(text: object) -> str:
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|~$&" else char for char in printable(text, None))
 
 
-def crossed(names: Iterable[object], width: int | None = MAX_WIDTH) -> str:
+def crossed_text(names: Iterable[object], width: int | None = MAX_WIDTH) -> str:
     """Return the variables of a table, such as "age × vote"."""
     return " × ".join(printable(name, width) for name in names)
 
@@ -134,7 +134,7 @@ def plain_data(content: Any) -> Any:
     return content
 
 
-def aligned(rows: Sequence[Sequence[str]], more: str = "") -> str:
+def aligned_text(rows: Sequence[Sequence[str]], more: str = "") -> str:
     """Return rows as lines with aligned columns, and a last line ``more``, such as the number of rows left out."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -17,8 +17,8 @@ from twoway.cli.output import check_output, show
 from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_database_address
 from twoway.errors import DataError, FileFormatError, TwowayError, missing_file_error
-from twoway.storage import container
 from twoway.storage.atomic_files import lock_folder
+from twoway.storage.container import container_kind, read_container
 from twoway.text import brief, counted
 
 _SCHEMA_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
@@ -135,8 +135,8 @@ def _declared_to_count(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
 
     The file has tables, a model, or JSON with the categories or cut points of each variable.
     """
-    if container.container_kind(path) is not None:
-        header, _ = container.read(path)
+    if container_kind(path) is not None:
+        header, _ = read_container(path)
         try:
             columns = (header.get("report") or header).get("columns", {})
             return tw.Schema.from_dict(header["schema"]), columns if isinstance(columns, dict) else {}

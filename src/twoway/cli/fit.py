@@ -19,7 +19,7 @@ from twoway.data.survey_design import opened_design
 from twoway.errors import DataError, TwowayError
 from twoway.report import reported_missing_codes, reported_model_form
 from twoway.schema import first_duplicate
-from twoway.text import aligned, counted, crossed, printable, shortlist
+from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
 # Above this share of tables off by more than chance, another structure is suggested.
@@ -163,7 +163,7 @@ def _fit_areas(
         content.append({"area": area, "total": total, "worst_total_variation": worst, "model": str(paths[area])})
         shown = "" if worst is None else f"{worst:.4f}"
         rows.append([printable(area, 40), f"{total:,.0f}", shown, str(paths[area])])
-    show({"areas": content}, aligned(rows), json=json)
+    show({"areas": content}, aligned_text(rows), json=json)
     report = models[next(iter(models))].report
     if options["share"] and report is not None and not json:
         note(report.warnings[0])
@@ -227,20 +227,20 @@ def _fit_text(learned: dict[str, Any]) -> str:
     if likelihood is not None:
         rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])
     for number, worst in enumerate(learned.get("worst_fit", [])):
-        text = f"{crossed(worst['variables'], 40)}: total variation {_small(worst['total_variation'])}"
+        text = f"{crossed_text(worst['variables'], 40)}: total variation {_small(worst['total_variation'])}"
         rows.append(["" if number else "worst fit", text])
     if learned["check"] is not None:
         rows.append(["check", printable(str(tw.FitCheck(**learned["check"])), 400)])
     for number, strong in enumerate(learned["strongest"]):
         rows.append(
-            ["" if number else "strongest", f"{crossed(strong['variables'], 40)}: {_small(strong['nats'])} nats"]
+            ["" if number else "strongest", f"{crossed_text(strong['variables'], 40)}: {_small(strong['nats'])} nats"]
         )
     rows += [["hint", hint] for hint in _fit_hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
         rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
-    return aligned(rows)
+    return aligned_text(rows)
 
 
 def _small(number: float) -> str:

@@ -10,7 +10,7 @@ from typer import Option
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
 from twoway.cli.output import check_output, show
-from twoway.text import aligned, counted, printable
+from twoway.text import aligned_text, counted, printable
 
 # Annotators and questions printed.
 _SHOWN = 3
@@ -132,4 +132,4 @@ def _text(content: dict[str, Any]) -> str:
         f"{counted(content['annotators'], 'annotator')}",
         f"{counted(n_uncertain, 'item')} ({n_uncertain / n_items:.1%}) {be} less than {_SURE:.0%} certain",
     ]
-    return "\n".join([*head, "", aligned(classes), "", aligned(rows)])
+    return "\n".join([*head, "", aligned_text(classes), "", aligned_text(rows)])

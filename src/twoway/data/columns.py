@@ -144,8 +144,8 @@ class Column(Shown):
         if self.choices:
             codes: Any = {label: category_of.get(label_key(label), NOT_CHOSEN) for label in (*labels, NOT_CHOSEN)}
             # Zero, which fills columns of numbers, unless it is what was chosen.
-            known = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
-            pairs = tuple({label_key(code): (code, category) for code, category in known}.values())
+            meant = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
+            pairs = tuple({label_key(code): (code, category) for code, category in meant}.values())
             choices, both = tuple(self.choices), (NOT_CHOSEN, CHOSEN)
             return Variable(name, both, None, True, missing, label=self.label, codes=pairs, choices=choices)
         listed = [code for code, _ in self.codes]

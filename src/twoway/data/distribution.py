@@ -15,7 +15,7 @@ from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError, check_known
 from twoway.notebook import notebook_table
 from twoway.schema import Variable
-from twoway.text import MAX_WIDTH, aligned, printable
+from twoway.text import MAX_WIDTH, aligned_text, printable
 
 Quantity: TypeAlias = Literal["probability", "expectation", "difference", "ratio"]
 """What the numbers of a distribution are."""
@@ -178,7 +178,7 @@ class Distribution:
         n_rows, n_columns, width = (None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)
         if len(self.variables) == 2:
             n_columns = n_columns and n_columns // (2 if beside else 1)
-            return aligned(*self._cross_tab_rows(n_rows, n_columns, width, beside or {}))
+            return aligned_text(*self._cross_tab_rows(n_rows, n_columns, width, beside or {}))
         return distribution_text(self.variables, {self.quantity: self.array, **(beside or {})}, n_rows, width)
 
     def _cross_tab_rows(
@@ -232,7 +232,7 @@ def distribution_text(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
 ) -> str:
     """Return numbers of cells, arrays with one axis per variable, as lines of text: one row per cell."""
-    return aligned(*_distribution_rows(variables, columns, n_rows, width))
+    return aligned_text(*_distribution_rows(variables, columns, n_rows, width))
 
 
 def distribution_html(variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]]) -> str:

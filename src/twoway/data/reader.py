@@ -23,7 +23,7 @@ from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
 from twoway.data.raw_columns import LabelsByKey, RawColumns, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, check_known, near_miss, whole_number
+from twoway.errors import DataError, check_known, check_whole_number, near_miss
 from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
@@ -53,7 +53,7 @@ class Reader:
             if not self.in_memory and not isinstance(column, str | None):
                 raise DataError(f"{what} must be the name of a column; got {type(column).__name__}")
         if self.max_categories is not None:
-            whole_number("max_categories", self.max_categories, 1)
+            check_whole_number("max_categories", self.max_categories, 1)
 
     @property
     def number_columns(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from twoway.diagnosis.alternatives import Alternatives, JointDistance, exact_tab
 from twoway.diagnosis.conditions import SMALL, check_conditions
 from twoway.diagnosis.hidden import diagnose_tree
 from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, judge, judge_graph
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
 from twoway.model.pmf import JointPMF
@@ -73,8 +73,8 @@ def diagnose(
     >>> print(diagnose(draw_records(uniform_entries(6, 4, 4), 3000), rank=4).kind)
     not from these tables
     """
-    seed = whole_number("seed", seed, 0)
-    rank = None if rank is None else whole_number("rank", rank, 1)
+    seed = check_whole_number("seed", seed, 0)
+    rank = None if rank is None else check_whole_number("rank", rank, 1)
     with Watch.showing(monitor) as watch:
         model, evidence = None, None
         given: Tables | PublishedTables | None = None

@@ -20,7 +20,7 @@ from twoway.data.raw_columns import RawColumns, open_raw_columns
 from twoway.data.reader import check_reader_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
+from twoway.errors import DataError, UnknownNameError, check_whole_number, warn_caller
 from twoway.estimators.averaging import Average, Loss, describe_end, fit_average
 from twoway.schema import Variable
 from twoway.text import shortlist
@@ -244,7 +244,7 @@ class JointPMFEstimator(TableEstimator):
     def _seed_of(random_state: Any) -> int:
         """Return the seed that scikit-learn's ``random_state`` stands for."""
         if isinstance(random_state, int | np.integer):
-            return whole_number("random_state", random_state, 0)
+            return check_whole_number("random_state", random_state, 0)
         return int(check_random_state(random_state).randint(2**31))
 
     def _fit_average(self, records: Records, loss: Loss, *, tol: float = 1e-3, **more: Any) -> Average:

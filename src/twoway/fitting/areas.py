@@ -22,7 +22,7 @@ from twoway.solvers.table_sums import TableSums
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed
+from twoway.text import crossed_text
 
 # Pseudo-people by which an area is drawn toward the whole, of which one number is chosen for all areas.
 _STRENGTHS = tuple(10.0**power for power in range(7))
@@ -94,7 +94,7 @@ def _sum_of_areas(by_area: Mapping[str, PublishedTables]) -> PublishedTables:
 
 def _added_areas(one: PublishedTable, other: PublishedTable) -> PublishedTable:
     if (one.variables, one.categories, dict(one.within)) != (other.variables, other.categories, dict(other.within)):
-        raise DataError(f"areas that share strength need the same tables; {crossed(one.variables)} differs")
+        raise DataError(f"areas that share strength need the same tables; {crossed_text(one.variables)} differs")
     totals = {axes: one.totals[axes] + other.totals[axes] for axes in one.totals if axes in other.totals}
     return replace(
         one,

@@ -19,7 +19,7 @@ from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import modelled_shares
 from twoway.data.frames import frame_library_of
 from twoway.data.stored_records import Block, RecordSource
-from twoway.errors import DataError, unknown_option, whole_number
+from twoway.errors import DataError, check_whole_number, unknown_option
 from twoway.fitting.published_fit import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
 from twoway.fitting.structure import (
@@ -145,8 +145,8 @@ def fit(
         )
         with Watch.showing(monitor, deadline=deadline) as watch:
             return fit_published_tables(source, fit_tables, watch, threads, began)
-    seed = whole_number("seed", seed, 0)
-    rank = None if rank is None else whole_number("rank", rank, 1)
+    seed = check_whole_number("seed", seed, 0)
+    rank = None if rank is None else check_whole_number("rank", rank, 1)
     given_smoothing = _fit_smoothing(smoothing)
     single_solver = find_solver(solver, starts)
     evidence, warnings, known = evidence_of_source(source, threads)
@@ -228,7 +228,7 @@ def choose_rank(
     >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
     2
     """
-    seed = whole_number("seed", seed, 0)
+    seed = check_whole_number("seed", seed, 0)
     evidence, _, _ = evidence_of_source(source, threads)
     with Watch.showing(monitor) as watch:
         return choose_rank_from(evidence, ranks, seed=seed, watch=watch)

@@ -25,7 +25,7 @@ from twoway.solvers.published import fit_sums_near, modelled_table
 from twoway.solvers.tree_starts import with_more_states
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed, shortlist
+from twoway.text import crossed_text, shortlist
 
 _PASSES = 5000
 # Two-way tables may need fewer states than tables of more variables: each hidden variable gets at least so many, and
@@ -70,8 +70,8 @@ def reported_published_fit(
     said = [*warnings, *([unfinished] if descent.stop_reason is StopReason.MAX_ITER else [])]
     misfits = published_fit_misfits(pmf, published)
     said += [
-        f"the exact table {crossed(misfit.variables)} is met to {misfit.total_variation:.2g} in total variation only; "
-        "a population has it exactly"
+        f"the exact table {crossed_text(misfit.variables)} is met to {misfit.total_variation:.2g} in total variation "
+        "only; a population has it exactly"
         for misfit in misfits
         if misfit.total_variation > _EXACT_TOLERANCE and set(misfit.variables) in map(set, published.exact)
     ]

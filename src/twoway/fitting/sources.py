@@ -17,7 +17,7 @@ from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
 from twoway.data.stored_records import RecordSource
-from twoway.errors import DataError, TwowayError, warn_caller, whole_number
+from twoway.errors import DataError, TwowayError, check_whole_number, warn_caller
 from twoway.schema import Schema, Variable
 from twoway.solvers.evidence import Evidence
 from twoway.tables.opening import open_source
@@ -250,7 +250,7 @@ def _furthest_sources(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, 
 
 def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list[str], dict[str, Any]]:
     """Return a source as the solvers take it, warnings about it, and what else a report says of it."""
-    threads = None if threads is None else whole_number("threads", threads, 1)
+    threads = None if threads is None else check_whole_number("threads", threads, 1)
     from_sources: tuple[str, ...] = ()
     if is_several_sources(source):
         source, from_sources = source if isinstance(source, United) else unite_sources(source, threads)

@@ -19,7 +19,7 @@ from twoway.data.weights import weight_per_person
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
-from twoway.text import crossed
+from twoway.text import crossed_text
 
 if TYPE_CHECKING:
     from twoway.tables.published.tables import PublishedTables
@@ -263,7 +263,7 @@ def pairs_without_table(schema: Schema, together: Bools) -> str:
     pairs = np.argwhere(np.triu(~together, 1))
     if not len(pairs):
         return ""
-    named = [crossed(schema.names[position] for position in pair) for pair in pairs[:_MOST_PAIRS_NAMED].tolist()]
+    named = [crossed_text(schema.names[position] for position in pair) for pair in pairs[:_MOST_PAIRS_NAMED].tolist()]
     more = [f"… ({len(pairs) - len(named):,} more)"] if len(pairs) > len(named) else []
     return f"{len(pairs):,} of {math.comb(len(schema), 2):,} pairs: {', '.join([*named, *more])}"
 

@@ -13,7 +13,7 @@ from twoway.category_labels import label_array
 from twoway.data import frames
 from twoway.data.frames import Fill
 from twoway.data.records import Records
-from twoway.errors import check_known, warn_caller, whole_number
+from twoway.errors import check_known, check_whole_number, warn_caller
 from twoway.model.mixture import draw_codes
 from twoway.model.posterior import Posterior, records_for
 from twoway.schema import Schema
@@ -70,7 +70,7 @@ def imputed_codes(
     """
     check_known("way to impute", get_args(How), how)
     schema = records.schema
-    seeds = [whole_number("seed", number, 0) for number in (seed if isinstance(seed, Sequence) else [seed])]
+    seeds = [check_whole_number("seed", number, 0) for number in (seed if isinstance(seed, Sequence) else [seed])]
     rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
     parts: dict[int, list[Fill]] = {index: [] for index in indices}
     impossible: list[NDArray[np.int64]] = []

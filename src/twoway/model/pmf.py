@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.distribution import MAX_ROWS, Distribution
-from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
+from twoway.errors import DataError, ImpossibleEvidenceError, check_whole_number
 from twoway.model import mixture
 from twoway.model.counts import Counts
 from twoway.model.events import Event, Names, describe_event, parse_event
@@ -34,7 +34,7 @@ from twoway.model.trees import Trees, seen_from
 from twoway.notebook import notebook_table
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.storage import container
+from twoway.storage.container import read_container
 from twoway.text import printable, shortlist
 
 if TYPE_CHECKING:
@@ -454,8 +454,8 @@ class JointPMF(Tabulated):
             "pandas", "polars" or "pyarrow"; by default that of the frame which the model was fitted to, and pandas
             for a model from a file.
         """
-        n = whole_number("the number of records to draw", n, 0, most=10**12)
-        rng = np.random.default_rng(whole_number("seed", seed, 0))
+        n = check_whole_number("the number of records to draw", n, 0, most=10**12)
+        rng = np.random.default_rng(check_whole_number("seed", seed, 0))
         return frames.make_drawn_frame(self.schema.variables, self.trees.draw(n, rng), library or self.library)
 
     def log_prob(self, source: Any) -> Floats:
@@ -570,7 +570,7 @@ class JointPMF(Tabulated):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
         """Return the model in a file; anything but a valid model file raises `FileFormatError`."""
-        return cls.from_parameters(*parse_model(path, *container.read(path, "model")))
+        return cls.from_parameters(*parse_model(path, *read_container(path, "model")))
 
 
 def _impossible(evidence: Event) -> ImpossibleEvidenceError:

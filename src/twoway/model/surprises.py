@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twoway.category_labels import Label
-from twoway.errors import ImpossibleEvidenceError, whole_number
+from twoway.errors import ImpossibleEvidenceError, check_whole_number
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
 
@@ -66,7 +66,7 @@ def surprises(pmf: JointPMF, source: Any, n: int = 10) -> list[Surprise]:
     pmf = model_of(pmf)
     records = records_for(pmf.schema, source)
     log_prob = pmf.log_prob(records)
-    least = np.argsort(log_prob, kind="stable")[: whole_number("n", n, 1)]
+    least = np.argsort(log_prob, kind="stable")[: check_whole_number("n", n, 1)]
     codes = records.take(least).codes()
     return [
         Surprise(int(row), float(log_prob[row]), _surprising_cells(pmf, codes[place]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from twoway.data.frames import frame_library_of
 from twoway.data.records import Records
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.fitting.fit import fitted_model
 from twoway.fitting.sources import evidence_of_source
 from twoway.fitting.structure import FittedStructure
@@ -66,8 +66,8 @@ def segments(
     (3, ('segment 1', 'segment 2', 'segment 3'))
     """
     began = time.monotonic()
-    starts, seed = whole_number("starts", starts, 1), whole_number("seed", seed, 0)
-    replicates = whole_number("replicates", replicates, 0)
+    starts, seed = check_whole_number("starts", starts, 1), check_whole_number("seed", seed, 0)
+    replicates = check_whole_number("replicates", replicates, 0)
     if replicates == 1:
         raise DataError("replicates must be 0 or at least 2, not 1")
     evidence, warnings, known = evidence_of_source(source, threads)
@@ -124,7 +124,7 @@ def _checked_counts(count: Any, records: Records) -> list[int]:
     given = list(count) if isinstance(count, Iterable) and not isinstance(count, str) else [count]
     if not given:
         raise DataError(f"count is empty, {count!r}; give a number of segments, or several such as range(2, 9)")
-    counts = sorted({whole_number("count", number, 1, _MOST_SEGMENTS) for number in given})
+    counts = sorted({check_whole_number("count", number, 1, _MOST_SEGMENTS) for number in given})
     n_people = records.total_weight if records.people is None else float(records.people.sum())
     if counts[-1] > n_people:
         raise DataError(f"{counts[-1]} segments are more than the {n_people:.0f} people with an answer and a weight")

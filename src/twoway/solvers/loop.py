@@ -17,7 +17,7 @@ from typing import Self, SupportsFloat, TypeVar, cast
 
 import numpy as np
 
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress, ProgressBar, StopReason
 from twoway.solvers.evidence import Theta, pmf_of, theta_groups, theta_of
@@ -187,7 +187,7 @@ class Loop:
     """Gains are shares of the objective, or of this where the objective is smaller."""
 
     def __post_init__(self) -> None:
-        whole_number("max_iter", self.max_iter, 1)
+        check_whole_number("max_iter", self.max_iter, 1)
         if not isinstance(self.tol, SupportsFloat) or not float(self.tol) >= 0:
             raise DataError(f"tol must be a number of at least 0, got {self.tol!r}")
 

@@ -51,7 +51,7 @@ _ARRAY = re.compile(
 _FOREIGN = (zipfile.BadZipFile, LookupError, ValueError, EOFError, RuntimeError, OSError)
 
 
-def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_container(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a file whole or not at all.
 
     Parameters
@@ -59,7 +59,7 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
     path
         Where to write; an existing file is replaced only once the new one is complete.
     kind
-        What the file holds, "model" or "tables"; ``read`` checks it.
+        What the file holds, "model" or "tables"; `read_container` checks it.
     header
         Anything JSON can hold; keys are written sorted.
     arrays
@@ -88,13 +88,13 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
 def container_kind(path: PathName) -> str | None:
     """Return what a twoway file holds, "model" or "tables"; None for any other file."""
     try:
-        with _opened_archive(path) as archive:
-            return str(_read_header(archive)["kind"])
+        with _opened_container(path) as archive:
+            return str(_container_header(archive)["kind"])
     except _FOREIGN:
         return None
 
 
-def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_container(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the header and the arrays of a file; nothing in it is executed.
 
     A file that is not there, truncated, foreign, of another kind or of a newer version raises
@@ -105,8 +105,8 @@ def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[
     if source.is_dir():
         raise FileFormatError(f"{shown} is a folder, not a twoway file")
     try:
-        with _opened_archive(source) as archive:
-            header = _read_header(archive)
+        with _opened_container(source) as archive:
+            header = _container_header(archive)
             version = header.get("version")
             if not isinstance(version, int) or version > FORMAT_VERSION:
                 raise FileFormatError(
@@ -118,7 +118,7 @@ def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[
             if version < 2:
                 add_version_1_edges(header)
             arrays = {
-                name.removesuffix(".npy"): _read_array(archive.read(name))
+                name.removesuffix(".npy"): _container_array(archive.read(name))
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
@@ -132,15 +132,15 @@ def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[
 
 
 @contextmanager
-def _opened_archive(path: PathName) -> Iterator[zipfile.ZipFile]:
-    """Give the archive in a file whose end announces no more than `write` makes: zipfile reads all that is there."""
+def _opened_container(path: PathName) -> Iterator[zipfile.ZipFile]:
+    """Give the archive in a file whose end announces no more than is written: zipfile reads all that is there."""
     with open(path, "rb") as stream:
-        _check_archive_end(stream)
+        _check_container_end(stream)
         with zipfile.ZipFile(stream) as archive:
             yield archive
 
 
-def _check_archive_end(stream: BinaryIO) -> None:
+def _check_container_end(stream: BinaryIO) -> None:
     """Raise where a file does not end as a small archive does: without a comment, with a directory of few members."""
     size = stream.seek(0, os.SEEK_END)
     ends = _LARGE_END.size + _LOCATOR.size + _END.size
@@ -161,8 +161,8 @@ def _check_archive_end(stream: BinaryIO) -> None:
         )
 
 
-def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return the header of an archive that is what `write` makes; nothing larger than the file is read into memory."""
+def _container_header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the header of an archive that is as it is written; nothing larger than the file is read into memory."""
     members = archive.infolist()
     if len(members) > _MOST_MEMBERS:
         raise ValueError(f"it holds {len(members):,} members, and a twoway file at most {_MOST_MEMBERS}")
@@ -178,7 +178,12 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if length > MAX_HEADER:
         raise ValueError(f"its header has {length:,} bytes, and that of a twoway file at most {MAX_HEADER:,}")
     text = archive.read("header.json").decode()
-    header = json.loads(text, parse_int=_header_integer, parse_float=_header_number, parse_constant=_header_number)
+    header = json.loads(
+        text,
+        parse_int=_container_integer,
+        parse_float=_container_number,
+        parse_constant=_container_number,
+    )
     if not isinstance(header, dict) or header.get("format") != "twoway":
         raise ValueError("its header is not that of a twoway file")
     if "\\ud" in text.lower():
@@ -186,21 +191,21 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     return header
 
 
-def _header_number(text: str) -> float:
+def _container_number(text: str) -> float:
     """Return a number of the header; NaN and infinity, which could not be written again, are refused."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"its header holds {text[:20]}, which no twoway file does")
     return number
 
 
-def _header_integer(text: str) -> int:
+def _container_integer(text: str) -> int:
     """Return a whole number of the header, if a float could hold it too."""
-    _header_number(text)
+    _container_number(text)
     return int(text)
 
 
-def _read_array(content: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of an ``.npy`` file as `write` makes it, for reading only.
+def _container_array(content: bytes) -> NDArray[Any]:
+    """Return the array in the bytes of an ``.npy`` file as `write_container` makes it, for reading only.
 
     numpy's own reader evaluates the header as Python, with more types, warnings and recursion than is good for a
     file from elsewhere.

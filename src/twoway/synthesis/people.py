@@ -20,7 +20,7 @@ from twoway.notebook import Shown
 from twoway.report import Monitor
 from twoway.schema import Schema, Variable
 from twoway.solvers.loop import Watch
-from twoway.text import aligned, counted, crossed, printable
+from twoway.text import aligned_text, counted, crossed_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ class TableDifference:
 
     def __str__(self) -> str:
         cell = ", ".join(printable(label) for label in self.cell)
-        names = crossed(self.variables, 40)
+        names = crossed_text(self.variables, 40)
         return (
             f"{names} at ({cell}): {counted(self.persons, 'person')}, goal {self.published:,.1f} ({self.share:.4%} off)"
         )
@@ -83,9 +83,9 @@ class PopulationReport(Shown):
         for number, table in enumerate(self.tables[:_MOST_LISTED]):
             rows.append(["" if number else "worst", str(table)])
         if self.exact:
-            rows.append(["exact", ", ".join(crossed(names, 40) for names in self.exact)])
+            rows.append(["exact", ", ".join(crossed_text(names, 40) for names in self.exact)])
         rows.append(["time", f"{self.seconds:.1f} s"])
-        return aligned([*rows, *(["warning", printable(warning, 400)] for warning in self.warnings)])
+        return aligned_text([*rows, *(["warning", printable(warning, 400)] for warning in self.warnings)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.fitting.fit import fit
 from twoway.model.events import Event, Names
 from twoway.model.pmf import JointPMF
@@ -83,8 +83,8 @@ def population(
     {('old', 'no'): 402, ('young', 'no'): 301, ('young', 'yes'): 199, ('old', 'yes'): 98}
     """
     began = time.monotonic()
-    n = whole_number("n, the number of persons,", n, 1, _MOST_PERSONS)
-    seed = whole_number("seed", seed, 0)
+    n = check_whole_number("n, the number of persons,", n, 1, _MOST_PERSONS)
+    seed = check_whole_number("seed", seed, 0)
     margins: list[Names] = [exact] if isinstance(exact, str) else [*exact]
     if isinstance(source, PublishedTables):
         # The model itself is then fitted to them.

@@ -12,7 +12,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.survey_design import Design
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.intervals import checked_level
 from twoway.model.pmf import JointPMF, model_of
 from twoway.model.posterior import records_for
@@ -90,8 +90,8 @@ def bootstrap(
     True
     """
     pmf = model_of(pmf)
-    n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
-    threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    n, seed = check_whole_number("n", n, LEAST_REPLICATES), check_whole_number("seed", seed, 0)
+    threads = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
     level = checked_level(level)
     if isinstance(source, PublishedTables):
         _refuse_design(design)

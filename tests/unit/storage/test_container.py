@@ -153,7 +153,7 @@ def test_newer_versions_and_other_kinds(saved):
     rewrite(saved, header={"version": container.FORMAT_VERSION, "kind": "tables"})
     with pytest.raises(FileFormatError, match="holds 'tables', not 'model'"):
         JointPMF.load(saved)
-    assert container.read(saved)[0]["kind"] == "tables"
+    assert container.read_container(saved)[0]["kind"] == "tables"
 
 
 def test_compressed_members_are_refused(saved):
@@ -250,7 +250,7 @@ def test_every_error_is_the_packages_own(saved):
 
 
 def test_the_kind_of_a_file(tmp_path):
-    container.write(tmp_path / "x", "tables", {}, {})
+    container.write_container(tmp_path / "x", "tables", {}, {})
     assert container.container_kind(tmp_path / "x") == "tables"
     (tmp_path / "y").write_text("a,b\n")
     assert container.container_kind(tmp_path / "y") is None

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Ints
 from twoway.category_labels import label_array, plain_label
-from twoway.errors import DataError, unknown_name, warn_caller, whole_number
+from twoway.errors import DataError, check_whole_number, unknown_name, warn_caller
 from twoway.estimators.averaging import describe_end
 from twoway.estimators.labels.confusions import choose_label_smoothing, fit_confusions
 from twoway.estimators.labels.quality import LabelRows, best_questions, beta_interval, label_information
@@ -228,7 +228,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
             Those that can be asked about, and asked; all by default.
         """
         check_is_fitted(self)
-        n = whole_number("n", n, 1)
+        n = check_whole_number("n", n, 1)
         candidates = np.flatnonzero(self._table.gold < 0)
         if items is not None:
             candidates = np.intersect1d(candidates, self._places("item", self.items_, items))

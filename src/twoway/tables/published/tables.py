@@ -15,7 +15,7 @@ from twoway.arrays import Floats
 from twoway.category_labels import Label, label_key
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, errors_at, near_miss
 from twoway.schema import Schema
-from twoway.storage import container
+from twoway.storage.container import read_container, write_container
 from twoway.tables.crosstabs.cells import empty_category_notes
 from twoway.tables.crosstabs.sheets import find_label_codes, sheet_categories
 from twoway.tables.flat_counts import layout_entries
@@ -26,7 +26,7 @@ from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
 from twoway.tables.published.table import PublishedMean, PublishedTable, labels_of
 from twoway.tables.tables import Tables
-from twoway.text import counted, crossed, shortlist
+from twoway.text import counted, crossed_text, shortlist
 
 Groups = Mapping[str, Mapping[Label, Labels]]
 
@@ -137,7 +137,7 @@ class PublishedTables:
         for names in self.exact:
             self.schema.indices(names)
             if frozenset(names) not in known and not any(set(names) <= one for one in known):
-                raise DataError(f"exact: no table has {crossed(names)}")
+                raise DataError(f"exact: no table has {crossed_text(names)}")
         for rule, named in zip(self.rules, self.impossible, strict=True):
             self._check_rule(rule, named)
 
@@ -342,12 +342,12 @@ class PublishedTables:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file, whole or not at all."""
-        container.write(path, "published", *packed_tables(self))
+        write_container(path, "published", *packed_tables(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PublishedTables:
         """Return what `save` wrote."""
-        header, arrays = container.read(path, "published")
+        header, arrays = read_container(path, "published")
         try:
             return cls(**unpacked_tables(header, arrays))
         except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:
