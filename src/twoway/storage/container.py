@@ -178,8 +178,8 @@ def _container_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if length > MAX_HEADER:
         raise ValueError(f"its header has {length:,} bytes, and that of a twoway file at most {MAX_HEADER:,}")
     text = archive.read("header.json").decode()
-    numbers = {"parse_float": _container_number, "parse_constant": _container_number}
-    header = json.loads(text, parse_int=_container_integer, **numbers)
+    integer, number = _container_integer, _container_number
+    header = json.loads(text, parse_int=integer, parse_float=number, parse_constant=number)
     if not isinstance(header, dict) or header.get("format") != "twoway":
         raise ValueError("its header is not that of a twoway file")
     if "\\ud" in text.lower():
