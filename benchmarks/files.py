@@ -130,7 +130,7 @@ def fit_ours(path: str) -> dict[str, Any]:
 def em_rounds(path: str) -> dict[str, Any]:
     """One round from the scratch file, from the files themselves, and in memory, in alternating runs."""
     import twoway as tw
-    from twoway.data.files import records as in_scratch
+    from twoway.data.files import file_records as in_scratch
     from twoway.datasets import dirichlet_rows
     from twoway.kernels.lanes import pad_to_lanes
     from twoway.solvers.theta import expected_counts

@@ -36,7 +36,7 @@ from twoway.model.comparison import mean_relative_error
 from twoway.model.hidden_tree import HiddenTree
 from twoway.paper.synthetic import Synthetic
 from twoway.paper.tables import EXPERIMENTS
-from twoway.report import described_form
+from twoway.report import reported_model_form
 from twoway.solvers.theta import expected_counts, theta_of, theta_tree_rows
 
 N_STRONGEST = 15
@@ -207,7 +207,7 @@ def mixture() -> None:
     print("| data | taken | why |\n|---|---|---|")
     for name, source in sources.items():
         pmf = tw.fit(source)
-        taken = described_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
+        taken = reported_model_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
         print(f"| {name} | {taken} | {pmf.report.structure if pmf.report else ''} |", flush=True)
     parts = [next((folder / "density" / "pumsb_star").glob(f"*{part}*")) for part in ("train", "test")]
     train, test = (pd.DataFrame(np.loadtxt(part, dtype=int, delimiter=",")).add_prefix("v") for part in parts)

@@ -7,10 +7,11 @@ import pandas as pd
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from twoway.category_labels import label_key
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
-from twoway.schema import Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 
 
 def examples(n):

@@ -17,7 +17,7 @@ LAYERS = [
     "notebook",
     "arrays",
     "errors",
-    "labels",
+    "category_labels",
     "schema",
     "report",
     "parallel",

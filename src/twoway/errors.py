@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import operator
+import os
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import SupportsIndex
 from warnings import warn
 
-from twoway.text import brief, escaped, near_miss, shortlist
+from twoway.text import ADDRESS, brief, escaped, shortlist, text_beside, without_password
 
 _LONGEST = 4000
+_LONGEST_NAME = 1000
 _warnings_given: set[tuple[str, str | None, int | None]] = set()
 
 
@@ -75,7 +78,7 @@ def _error_text(message: str) -> str:
     return escaped(message, keep="\n")
 
 
-def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
+def unknown_name(kind: str, got: object, allowed: Iterable[object], *, where: str = "") -> UnknownNameError:
     """Return the error for a name that does not exist, with the near miss and the known names.
 
     Parameters
@@ -91,15 +94,36 @@ def unknown(kind: str, got: object, allowed: Iterable[object], *, where: str = "
 
     Examples
     --------
-    >>> print(unknown("variable", "vot", ["age", "vote", "region"]))
+    >>> print(unknown_name("variable", "vot", ["age", "vote", "region"]))
     no variable 'vot'; did you mean 'vote'? known: 'age', 'vote', 'region'
     """
     names = list(allowed)
     return UnknownNameError(f"no {kind} {brief(got)}{where}{near_miss(got, names)} known: {shortlist(names)}")
 
 
+def near_miss(got: object, names: list[object]) -> str:
+    """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
+    text = str(got).strip()
+    if len(text) > _LONGEST_NAME:
+        return ";"  # not a misspelt name, and the search would be slow
+    same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
+    if same_text:
+        return f"; did you mean {text_beside(same_text[0], beside=got)}?"
+    by_text = {str(name): name for name in names}
+    close = difflib.get_close_matches(str(got), by_text, n=1)
+    return f"; did you mean {brief(by_text[close[0]])}?" if close else ";"
+
+
+def missing_file_error(path: str | os.PathLike[str]) -> MissingFileError:
+    """Return the error for a missing file, with a special message for an address."""
+    name = os.fspath(path)
+    if ADDRESS.match(name):
+        return MissingFileError(f"{without_password(name)!r} is an address; only files on this machine can be read")
+    return MissingFileError(f"there is no file {name!r}")
+
+
 @contextmanager
-def naming(place: str) -> Iterator[None]:
+def errors_at(place: str) -> Iterator[None]:
     """Add a place to the errors of the package that do not name it."""
     try:
         yield
@@ -108,14 +132,14 @@ def naming(place: str) -> Iterator[None]:
 
 
 def check_known(kind: str, known: Iterable[object], *names: object, where: str = "") -> None:
-    """Raise the error of `unknown` for the first of some names that is not among the known ones."""
+    """Raise the error of `unknown_name` for the first of some names that is not among the known ones."""
     allowed = dict.fromkeys(known)
     for name in names:
         if not isinstance(name, Hashable) or name not in allowed:
-            raise unknown(kind, name, allowed, where=where)
+            raise unknown_name(kind, name, allowed, where=where)
 
 
-def whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
+def check_whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
     """Return an option as an integer, or raise where it is not a whole number from ``least`` to ``most``."""
     # The check of a protocol is slow, and plain integers come here in every pass.
     number = operator.index(value) if isinstance(value, int | SupportsIndex) and not isinstance(value, bool) else None
@@ -157,4 +181,6 @@ def unknown_option(function: str, got: str, allowed: Iterable[str]) -> UnknownOp
         return UnknownOptionError(
             f"{function} has no option {got!r}, which belongs to Records: {function}(tw.Records(source, {got}=…))"
         )
-    return UnknownOptionError(str(unknown("option", got, allowed)).replace("no option", f"{function} has no option", 1))
+    return UnknownOptionError(
+        str(unknown_name("option", got, allowed)).replace("no option", f"{function} has no option", 1)
+    )

@@ -20,18 +20,18 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return cut_text(str(self))
+        return notebook_text(str(self))
 
     def _repr_html_(self) -> str:
         return f"<pre style='white-space:pre-wrap;word-break:normal'>{html.escape(repr(self))}</pre>"
 
 
-def cut_text(text: str) -> str:
+def notebook_text(text: str) -> str:
     """Return a text, cut where it is too long to be read at a glance.
 
     Examples
     --------
-    >>> cut_text("line\\n" * 50).splitlines()[-1]
+    >>> notebook_text("line\\n" * 50).splitlines()[-1]
     '… 12 more lines'
     """
     lines = text.split("\n")
@@ -41,7 +41,7 @@ def cut_text(text: str) -> str:
     return kept if len(kept) <= _MOST_CHARACTERS else f"{kept[: _MOST_CHARACTERS - 1]}…"
 
 
-def html_table(rows: Sequence[Sequence[str]], bars: ArrayLike, note: str = "") -> str:
+def notebook_table(rows: Sequence[Sequence[str]], bars: ArrayLike, note: str = "") -> str:
     """Return rows of text, the first of which is the head, as a table with bars in the last columns.
 
     ``bars`` has a row for each row of text but the first, and the length of a bar from 0 to 1 for each of the last
@@ -53,12 +53,12 @@ def html_table(rows: Sequence[Sequence[str]], bars: ArrayLike, note: str = "") -
     lines = [f"<thead><tr>{head}</tr></thead>"]
     for row, of_row in zip(rows[1:], lengths, strict=True):
         cells = [f"<th style='{_LEFT}'>{html.escape(text)}</th>" for text in row[:n_labels]]
-        cells += [_bar_cell(text, length) for text, length in zip(row[n_labels:], of_row, strict=True)]
+        cells += [_notebook_bar(text, length) for text, length in zip(row[n_labels:], of_row, strict=True)]
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table>{''.join(lines)}</table>" + (f"<p>{html.escape(note)}</p>" if note else "")
 
 
-def _bar_cell(text: str, length: float) -> str:
+def _notebook_bar(text: str, length: float) -> str:
     style = "text-align:right;min-width:5em;padding:.2em .5em"
     if length == length:
         percent = 100.0 * min(max(length, 0.0), 1.0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from twoway.errors import whole_number
+from twoway.errors import check_whole_number
 
 T = TypeVar("T")
 Task = TypeVar("Task")
@@ -32,7 +32,7 @@ def reduce_in_order(
 
     Tasks are drawn one at a time, by whichever thread is free; there must be one at least.
     """
-    workers = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    workers = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
     if n_tasks is not None:
         workers = min(workers, n_tasks)
     if workers == 1:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from twoway.errors import DataError
 from twoway.notebook import Shown
-from twoway.text import crossed, escaped, printable, shortlist
+from twoway.text import crossed_text, escaped, printable, shortlist
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from twoway.arrays import Floats
-    from twoway.schema import Label
+    from twoway.category_labels import Label
 
 
 class StopReason(enum.StrEnum):
@@ -93,7 +93,7 @@ class FitCheck(Shown):
     def __str__(self) -> str:
         ways = {2: "two-way", 3: "three-way"}[len(self.variables)]
         sampled = f" compared, of {self.n_tables:,} in all," if self.n_compared < self.n_tables else ""
-        names = crossed(self.variables, None)
+        names = crossed_text(self.variables, None)
         cell = ", ".join(escaped(str(label)) for label in self.cell)
         return (
             f"{self.n_off:,} of {self.n_compared:,} {ways} tables{sampled} are off by more than chance; "
@@ -258,7 +258,7 @@ class Report(Shown):
 
     def __str__(self) -> str:
         kept = self.starts[self.best]
-        form = described_form(self.n_trees, self.n_hidden, self.rank)
+        form = reported_model_form(self.n_trees, self.n_hidden, self.rank)
         lines = [
             f"solver      {self.solver}, {form}, seed {self.seed}",
             f"smoothing   {self._smoothing}",
@@ -274,11 +274,11 @@ class Report(Shown):
         if self.columns:
             lines.append(f"columns     {', '.join(f'{what} {column!r}' for what, column in self.columns.items())}")
         if self.set_to_missing:
-            lines.append(f"missing     {listed_codes(self.set_to_missing)}")
+            lines.append(f"missing     {reported_missing_codes(self.set_to_missing)}")
         if self.log_likelihood is not None:
             lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
         for worst in self.misfits[:1]:
-            names = crossed(worst.variables, None)
+            names = crossed_text(worst.variables, None)
             lines.append(f"worst fit   {names}: total variation {worst.total_variation:.3g}")
         if self.check is not None:
             lines.append(f"check       {self.check}")
@@ -288,14 +288,14 @@ class Report(Shown):
         return escaped("\n".join(lines), keep="\n")
 
 
-def listed_codes(set_to_missing: Sequence[str]) -> str:
+def reported_missing_codes(set_to_missing: Sequence[str]) -> str:
     """Return the codes that meant "not observed" in the first variables that had some."""
     more = len(set_to_missing) - _MOST_CODES
     shown = "; ".join(printable(text, 200) for text in set_to_missing[:_MOST_CODES])
     return f"{shown}; … ({more} more variables)" if more > 0 else shown
 
 
-def described_form(n_trees: int, n_hidden: int, rank: int) -> str:
+def reported_model_form(n_trees: int, n_hidden: int, rank: int) -> str:
     """Return what a model is made of, in words."""
     if n_trees > 1:
         return f"a mixture of {n_trees} trees"

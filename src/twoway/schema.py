@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
-from twoway.errors import DataError, unknown
-from twoway.labels import Label, check_label_text, label_key, plain_label, sort_labels
+from twoway.category_labels import Label, check_label_text, label_key, plain_label, sort_labels
+from twoway.errors import DataError, unknown_name
 from twoway.notebook import Shown
-from twoway.text import aligned, brief, printable
-
-__all__ = ["Label", "Schema", "Variable", "first_duplicate", "label_key", "plain_label", "schema_hash", "sort_labels"]
+from twoway.text import aligned_text, brief, printable
 
 _MOST_SHOWN, _FEW_SHOWN = 20, 5
 
@@ -32,12 +30,6 @@ def first_duplicate(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
-
-
-def check_names_differ(names: Iterable[str]) -> None:
-    """Raise where a name occurs a second time."""
-    if (name := first_duplicate(names)) is not None:
-        raise DataError(f"duplicate column name {name!r}; names must differ")
 
 
 def schema_hash(*parts: str) -> int:
@@ -131,7 +123,11 @@ class Variable:
             edges = self._finite("edges", edges, len(categories) - 1)
             if kinds != {"text"} or any(low >= high for low, high in pairwise(edges)):
                 raise DataError(f"the edges of variable {self.name!r} must ascend, and its bins have text as labels")
-        missing = None if self.missing is None else tuple(map(_missing_label, self.missing))
+        missing: Any = self.missing
+        if missing is not None:  # a pair of numbers is a range
+            missing = tuple(
+                (float(m[0]), float(m[1])) if isinstance(m, list | tuple) else plain_label(m) for m in missing
+            )
         pairs = tuple((plain_label(code), plain_label(category)) for code, category in self.codes)
         self._add_codes(codes, pairs)
         vars(self).update(categories=categories, values=values, edges=edges, missing=missing, codes=pairs, _codes=codes)
@@ -197,7 +193,7 @@ class Variable:
         """Return the position of a category; an unknown one is an error that suggests the near miss."""
         code = self.find(label)
         if code is None:
-            raise unknown("category", label, self.categories, where=f" of {self.name!r}")
+            raise unknown_name("category", label, self.categories, where=f" of {self.name!r}")
         return code
 
     def find(self, label: object) -> int | None:
@@ -235,7 +231,13 @@ class Schema(Shown):
                 raise DataError(f"a schema is made of Variables, not {variable!r}")
         if not self.variables:
             raise DataError("a schema needs at least one variable; got none")
-        check_names_differ(self.names)
+        self.check_names_differ(self.names)
+
+    @staticmethod
+    def check_names_differ(names: Iterable[str]) -> None:
+        """Raise where a name occurs a second time."""
+        if (name := first_duplicate(names)) is not None:
+            raise DataError(f"duplicate column name {name!r}; names must differ")
 
     def __len__(self) -> int:
         return len(self.variables)
@@ -256,7 +258,7 @@ class Schema(Shown):
             more = ", …" if len(variable) > _FEW_SHOWN else ""
             said = f"  ({printable(variable.label, 60)})" if variable.label else ""
             rows.append([printable(variable.name), str(len(variable)), f"{labels}{more}{said}"])
-        return aligned(rows)
+        return aligned_text(rows)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -294,7 +296,7 @@ class Schema(Shown):
         """Return the position of a variable; an unknown one is an error that suggests the near miss."""
         position = self._positions.get(name) if isinstance(name, str) else None
         if position is None:
-            raise unknown("variable", name, self.names)
+            raise unknown_name("variable", name, self.names)
         return position
 
     def indices(self, names: str | Sequence[str]) -> list[int]:
@@ -348,7 +350,11 @@ class Schema(Shown):
                 "values": None if v.values is None else list(v.values),
                 # Files that do not say so may hold either.
                 **({} if v.is_found else {"declared": True}),
-                **{key: _listed(getattr(v, key)) for key, default in _OPTIONAL.items() if getattr(v, key) != default},
+                **{
+                    key: list(own) if isinstance(own, tuple) else own
+                    for key, default in _OPTIONAL.items()
+                    if (own := getattr(v, key)) != default
+                },
             }
             for v in self.variables
         ]
@@ -368,12 +374,3 @@ _OPTIONAL = {
     f.name: f.default for f in fields(Variable) if f.init and f.name not in ("name", "categories", "values", "is_found")
 }
 """What a file says of a variable only where it is not this."""
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _missing_label(label: Any) -> Any:
-    """Return a label that means "not observed" as plain Python, or a pair of numbers, which is a range."""
-    return (float(label[0]), float(label[1])) if isinstance(label, list | tuple) else plain_label(label)

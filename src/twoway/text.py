@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,19 +63,6 @@ def without_password(text: str) -> str:
     return re.sub(rf"((?:{words})=)[^&;]*", r"\1***", hidden, flags=re.IGNORECASE)
 
 
-def near_miss(got: object, names: list[object]) -> str:
-    """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
-    text = str(got).strip()
-    if len(text) > 10 * _LONGEST_NAME:
-        return ";"  # not a misspelt name, and the search would be slow
-    same_text = [name for name in names if str(name).strip().casefold() == text.casefold()]
-    if same_text:
-        return f"; did you mean {text_beside(same_text[0], beside=got)}?"
-    by_text = {str(name): name for name in names}
-    close = difflib.get_close_matches(str(got), by_text, n=1)
-    return f"; did you mean {brief(by_text[close[0]])}?" if close else ";"
-
-
 def text_beside(name: object, *, beside: object) -> str:
     """Return ``repr(name)``, with its type where that is all that differs from ``beside``."""
     if type(name) is not type(beside) and str(name) == str(beside):
@@ -120,7 +106,7 @@ def markdown_text(text: object) -> str:
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|~$&" else char for char in printable(text, None))
 
 
-def crossed(names: Iterable[object], width: int | None = MAX_WIDTH) -> str:
+def crossed_text(names: Iterable[object], width: int | None = MAX_WIDTH) -> str:
     """Return the variables of a table, such as "age × vote"."""
     return " × ".join(printable(name, width) for name in names)
 
@@ -148,7 +134,7 @@ def plain_data(content: Any) -> Any:
     return content
 
 
-def aligned(rows: Sequence[Sequence[str]], more: str = "") -> str:
+def aligned_text(rows: Sequence[Sequence[str]], more: str = "") -> str:
     """Return rows as lines with aligned columns, and a last line ``more``, such as the number of rows left out."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

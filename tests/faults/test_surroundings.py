@@ -15,7 +15,7 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, TwowayError
-from twoway.storage import container
+from twoway.storage import atomic_files
 
 pytestmark = pytest.mark.slow  # starts a process for each
 
@@ -85,7 +85,7 @@ def test_a_folder_that_is_gone_while_writing(tmp_path):
     place.mkdir()
 
     def write():
-        with container.whole_or_not_at_all(place / "x"):
+        with atomic_files.atomic_file(place / "x"):
             shutil.rmtree(place)
 
     with pytest.raises(OSError, match=r"No such file or directory: .*gone/x"):

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from strategies import examples, frames, pmfs, schemas
 
 import twoway as tw
+from twoway.category_labels import label_key
 from twoway.data.files import file_table as files
 from twoway.data.files import writing
 from twoway.data.frames import make_labelled_frame
-from twoway.schema import Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,7 @@ def test_records_that_were_written_read_back(ending, data):
     table = make_labelled_frame(schema.variables, codes, "pyarrow")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{ending}"
-        writing.write_table(table, path)
+        writing.write_data_file(table, path)
         assert files.find_files(path).columns == list(schema.names)
         read = tw.Records(path, schema=schema, missing=tw.MissingLabels(only=True))
     np.testing.assert_array_equal(read.codes(), np.column_stack(codes))
@@ -89,6 +90,6 @@ def test_counting_a_file_is_counting_its_frame(ending, data):
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"records.{ending}"
-        writing.write_table(table, path)
+        writing.write_data_file(table, path)
         whole = tw.Records(table, schema=schema)
         assert tw.count(tw.Records(path, schema=schema)) == tw.count(whole)

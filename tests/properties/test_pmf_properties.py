@@ -14,12 +14,12 @@ from reference import joint as brute
 from strategies import any_pmfs, columns, events, examples, frames, schemas, some_names
 
 import twoway as tw
+from twoway.category_labels import label_key
 from twoway.data.distribution import Distribution
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
-from twoway.schema import label_key
 
 
 def assert_is_pmf(pmf):

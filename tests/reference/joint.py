@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from twoway.schema import label_key
+from twoway.category_labels import label_key
 
 
 def write_out(pmf):

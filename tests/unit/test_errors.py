@@ -3,8 +3,8 @@
 import pytest
 
 from twoway import errors
-from twoway.errors import unknown
-from twoway.text import near_miss, shortlist, text_beside
+from twoway.errors import near_miss, unknown_name
+from twoway.text import shortlist, text_beside
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_long_lists_are_cut():
 
 
 def test_unknown_gives_the_near_miss_and_the_known_names():
-    assert str(unknown("category", "yess", ["no", "yes"], where=" of 'vote'")) == (
+    assert str(unknown_name("category", "yess", ["no", "yes"], where=" of 'vote'")) == (
         "no category 'yess' of 'vote'; did you mean 'yes'? known: 'no', 'yes'"
     )

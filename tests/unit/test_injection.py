@@ -111,7 +111,7 @@ def test_data_files_hold_labels_as_they_are(ending, pmf, records, tmp_path):
     """Also formulas: a file that changed them could not be read back. The documentation says so."""
     drawn = pmf.sample(30, seed=1, library="pyarrow")
     path = tmp_path / f"drawn.{ending}"
-    writing.write_table(drawn, path)
+    writing.write_data_file(drawn, path)
     again = tw.Records(path, schema=pmf.schema, **READ)
     expected = tw.Records(drawn, schema=pmf.schema, **READ).codes()
     if ending in ("csv", "tsv"):  # where an empty cell is a hole, whatever was meant
@@ -123,7 +123,7 @@ def test_data_files_hold_labels_as_they_are(ending, pmf, records, tmp_path):
 
 def test_a_spreadsheet_program_reads_the_same_cells(pmf, tmp_path):
     path = tmp_path / "drawn.csv"
-    writing.write_table(pmf.sample(20, seed=2, library="pyarrow"), path)
+    writing.write_data_file(pmf.sample(20, seed=2, library="pyarrow"), path)
     with path.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream))
     frame = pmf.sample(20, seed=2)
@@ -147,9 +147,9 @@ NAMES = ("a[1]", "a*", "a?", "-rf", "$(touch pwned)", "a b", "a'b", 'a"b', "a;b"
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_names_of_files_are_names_and_not_patterns(ending, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    writing.write_table(pd_table("other"), f"a1.{ending}")
+    writing.write_data_file(pd_table("other"), f"a1.{ending}")
     for name in NAMES:
-        writing.write_table(pd_table("own"), f"{name}.{ending}")
+        writing.write_data_file(pd_table("own"), f"{name}.{ending}")
         assert tw.Records(f"{name}.{ending}").schema["a"].categories == ("own",), name
         assert tw.count(f"{name}.{ending}").schema["a"].categories == ("own",), name
     assert len(os.listdir(tmp_path)) == len(NAMES) + 1

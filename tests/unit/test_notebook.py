@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import twoway as tw
-from twoway.notebook import cut_text, html_table
+from twoway.notebook import notebook_table, notebook_text
 
 HOSTILE = "<script>x</script>"
 RECORDS = {
@@ -89,14 +89,14 @@ def test_notebooks_show_tables_with_labels_as_text(shown):
 
 
 def test_bars_are_as_long_as_numbers():
-    table = html_table([["vote", "probability"], ["no", "0.25"], ["yes", "–"]], [[0.25], [np.nan]])
+    table = notebook_table([["vote", "probability"], ["no", "0.25"], ["yes", "–"]], [[0.25], [np.nan]])
     assert "25.0%" in table
     assert table.count("gradient") == 1
 
 
 def test_long_text_is_cut():
-    assert cut_text("short\ntext") == "short\ntext"
-    assert len(cut_text("word " * 10_000)) == 4000
+    assert notebook_text("short\ntext") == "short\ntext"
+    assert len(notebook_text("word " * 10_000)) == 4000
 
 
 def test_many_rows_are_cut():

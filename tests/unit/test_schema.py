@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import LABELS, examples, schemas
 
+from twoway.category_labels import label_key, plain_label, sort_labels
 from twoway.errors import DataError, UnknownNameError
-from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
+from twoway.schema import Schema, Variable
 
 AGE, VOTE, RATING = Variable("age", ("young", "old")), Variable("vote", ("no", "yes")), Variable("rating", (1, 2, 3))
 SCHEMA = Schema((AGE, VOTE, RATING))

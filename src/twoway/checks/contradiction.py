@@ -18,7 +18,7 @@ from twoway.tables.published.pairs import Codes
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed, printable, shortlist
+from twoway.text import crossed_text, printable, shortlist
 
 _MAX_CELLS = 1024
 _LEVEL = 0.99
@@ -141,7 +141,7 @@ def contradicting_shares(tables: Tables, pmf: JointPMF | None = None) -> list[st
     sentences = []
     for variable, ends in islice(worst.items(), _MAX_NAMED):
         label = schema.variables[variable].categories[cells[ends[0]] - schema.offsets[variable]]
-        sides = [(float(shares[end]), crossed(tables.names[table[end]], 40)) for end in ends]
+        sides = [(float(shares[end]), crossed_text(tables.names[table[end]], 40)) for end in ends]
         parts = " and ".join(f"{share:.2%} of {name}" for share, name in sides)
         about = f"{printable(schema.names[variable], 40)}: {printable(label, 40)} is {parts}"
         followed = "" if pmf is None else "; " + _contradiction_side(pmf.prob({schema.names[variable]: label}), sides)

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
+from twoway.category_labels import Label
 from twoway.checks.sampled_table import SampledRecords
 from twoway.checks.significance import LEAST_EXPECTED, SIGNIFICANT, holm_corrected, standardized_residuals
-from twoway.data.design import Design
+from twoway.data.survey_design import Design
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF, pmf_of
 from twoway.model.records import records_for_model
 from twoway.notebook import Shown
 from twoway.report import FitCheck
-from twoway.schema import Label
 from twoway.tables.tables import Tables
-from twoway.text import crossed, plain_data, printable
+from twoway.text import crossed_text, plain_data, printable
 
 _MAX_SHOWN = 10
 # A record counts as at most so many that were drawn one by one, however well the strata explain the answers.
@@ -65,7 +65,7 @@ class PairFit(Shown):
 
     def __str__(self) -> str:
         return (
-            f"the table of {crossed(self.variables)} is off by {self.total_variation:.2g} (total variation), "
+            f"the table of {crossed_text(self.variables)} is off by {self.total_variation:.2g} (total variation), "
             f"{self.worst}"
         )
 
@@ -117,7 +117,7 @@ class FitQuality(Shown):
         lines = [f"{n_off} of {n_pairs} tables are off by more than chance" if n_off else fitted]
         n_shown = n_pairs if whole else _MAX_SHOWN
         lines += [
-            f"{'off' if pair.is_off else 'ok':>4}  {crossed(pair.variables)}: z {pair.standardized:.1f}, "
+            f"{'off' if pair.is_off else 'ok':>4}  {crossed_text(pair.variables)}: z {pair.standardized:.1f}, "
             f"total variation {pair.total_variation:.3g}; {pair.worst}"
             for pair in self.pairs[:n_shown]
         ]

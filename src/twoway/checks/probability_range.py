@@ -11,7 +11,7 @@ import numpy as np
 from twoway.arrays import Ints
 from twoway.checks.published_program import published_program
 from twoway.checks.table_program import TableProgram, choose_program_axes, program_tables
-from twoway.errors import DataError, ImpossibleEvidenceError, whole_number
+from twoway.errors import DataError, ImpossibleEvidenceError, check_whole_number
 from twoway.model.events import Event, describe_event, parse_event
 from twoway.model.intervals import checked_interval_level
 from twoway.notebook import Shown
@@ -131,7 +131,7 @@ def probability_range(
     if not isinstance(tables, Tables | PublishedTables):
         raise DataError(f"a range is computed from Tables; got {type(tables).__name__}: count records first, tw.count")
     level = None if level is None else checked_interval_level(level)
-    max_cells = whole_number("max_cells", max_cells, 1)
+    max_cells = check_whole_number("max_cells", max_cells, 1)
     schema = tables.schema
     wanted, known = parse_event(schema, event), parse_event(schema, {} if given is None else given)
     question = f"P({describe_event(event)}{f' | {describe_event(given)}' if given else ''})"

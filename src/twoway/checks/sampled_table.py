@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design, replicate_degrees
 from twoway.data.records import Records
+from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design, replicate_degrees
 from twoway.data.weights import effective_weights, squared_weights
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.notebook import Shown
 from twoway.schema import Variable
-from twoway.text import crossed
+from twoway.text import crossed_text
 
 
 class SampledShares(NamedTuple):
@@ -181,8 +181,8 @@ class DesignTest(Shown):
 
     def __str__(self) -> str:
         return (
-            f"{crossed(self.variables)}: F {self.statistic:.4g} on {self.degrees:.4g} and {self.other_degrees:.4g} "
-            f"degrees of freedom, p = {self.p_value:.3g}"
+            f"{crossed_text(self.variables)}: F {self.statistic:.4g} on {self.degrees:.4g} and {self.other_degrees:.4g}"
+            f" degrees of freedom, p = {self.p_value:.3g}"
         )
 
 
@@ -226,7 +226,7 @@ class SampledTable:
 
         names = tuple(variable.name for variable in self.variables)
         if len(names) != 2:
-            raise DataError(f"independence needs a table of two variables; this one is of {crossed(names)}")
+            raise DataError(f"independence needs a table of two variables; this one is of {crossed_text(names)}")
         rows, columns = (np.flatnonzero(self.shares.sum(axis=axis) > 0) for axis in (1, 0))
         shares = self.shares[np.ix_(rows, columns)]
         kept = (rows[:, None] * self.shares.shape[1] + columns).ravel()

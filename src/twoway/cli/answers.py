@@ -223,15 +223,16 @@ def _printed_answer_notes(pmf: tw.JointPMF, question: Question, probability: flo
 
 def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
     """Write answers to a file: a list in a .json file, one per line in a .jsonl file, else a row for each number."""
-    from twoway.data.files.writing import write_table, writing_format
-    from twoway.storage.container import whole_or_not_at_all
+    from twoway.data.files.formats import written_format
+    from twoway.data.files.writing import write_data_file
+    from twoway.storage.atomic_files import atomic_file
 
-    if writing_format(path) != "json":
-        write_table(_written_answers(contents), path)
+    if written_format(path) != "json":
+        write_data_file(_written_answers(contents), path)
         return
     lines = [output_json(content) for content in contents]
     text = "[\n" + ",\n".join(lines) + "\n]" if path.suffix.lower() == ".json" else "\n".join(lines)
-    with whole_or_not_at_all(path) as stream:
+    with atomic_file(path) as stream:
         stream.write(f"{text}\n".encode())
 
 

@@ -10,7 +10,7 @@ from typer import Option
 from twoway.cli.options import DataFile, Force
 from twoway.cli.output import check_output, say
 from twoway.cli.reading import Reading
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 from twoway.text import counted
 
 
@@ -33,7 +33,7 @@ def columns(
 
     twoway fit survey.csv --columns survey.toml
     """
-    from twoway.data.inspection import find_columns
+    from twoway.data.column_finding import find_columns
     from twoway.data.toml_text import columns_toml
 
     check_output(out, force, data)
@@ -41,7 +41,7 @@ def columns(
     if out is None:
         say(text.removesuffix("\n"))
         return
-    with whole_or_not_at_all(out) as stream:
+    with atomic_file(out) as stream:
         stream.write(text.encode())
     n_columns = text.count("[columns.") - text.count(".categories]")
     say(f"{counted(n_columns, 'column')}: {out}")

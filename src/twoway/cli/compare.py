@@ -10,7 +10,7 @@ from typer import Argument
 import twoway as tw
 from twoway.cli.options import Json, Model
 from twoway.cli.output import print_note, say, say_json
-from twoway.text import aligned, printable
+from twoway.text import aligned_text, printable
 
 
 def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")], json: Json = False) -> None:
@@ -39,6 +39,6 @@ def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")
     for key in fits[0]:
         values = [fit[key] for fit in fits]
         rows.append([key.replace("_", "-"), *("–" if value is None else f"{value:,.10g}" for value in values)])
-    say(f"{aligned(rows)}\n\n{comparison}")
+    say(f"{aligned_text(rows)}\n\n{comparison}")
     for text in comparison.notes:
         print_note(text)

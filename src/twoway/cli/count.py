@@ -15,9 +15,10 @@ import twoway as tw
 from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import Reading
-from twoway.data.sql.connections import is_address
-from twoway.errors import DataError, FileFormatError, TwowayError
-from twoway.storage import container
+from twoway.data.sql.connections import is_database_address
+from twoway.errors import DataError, FileFormatError, TwowayError, missing_file_error
+from twoway.storage.atomic_files import lock_folder
+from twoway.storage.container import container_kind, read_container
 from twoway.text import brief, counted
 
 _SCHEMA_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
@@ -103,8 +104,8 @@ def count(
     if schema is not None:
         declared, columns = _count_command_schema(schema)
     if declared is not None:
-        reading = reading.like(columns, None if is_address(data) else Path(data))
-    if is_address(data):
+        reading = reading.like(columns, None if is_database_address(data) else Path(data))
+    if is_database_address(data):
         tables, n_records = _count_command_database(data, table, declared, order, reading, inside)
     elif table is not None or inside:
         raise DataError(f"--table and --inside need the address of a database, and {data!r} is not one")
@@ -114,7 +115,7 @@ def count(
         tables, n_records = tw.Tables.count(records, order), records.n_records
     if epsilon is not None:
         tables = tables.with_noise(epsilon, delta, max_weight=max_weight, public_schema=public_schema, seed=seed)
-    with container.alone_in_folder(target):  # keeps what another process added in the meantime
+    with lock_folder(target):  # keeps what another process added in the meantime
         tables = tables if add is None else tw.Tables.load(add) + tables
         tables.save(target)
     content: dict[str, Any] = {"tables": len(tables), "variables": len(tables.schema), "records": n_records}
@@ -134,8 +135,8 @@ def _count_command_schema(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
 
     The file has tables, a model, or JSON with the categories or cut points of each variable.
     """
-    if container.container_kind(path) is not None:
-        header, _ = container.read(path)
+    if container_kind(path) is not None:
+        header, _ = read_container(path)
         try:
             columns = (header.get("report") or header).get("columns", {})
             return tw.Schema.from_dict(header["schema"]), columns if isinstance(columns, dict) else {}
@@ -144,7 +145,7 @@ def _count_command_schema(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
     try:
         described = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise container.missing_file(path) from None
+        raise missing_file_error(path) from None
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{str(path)!r} is neither JSON nor a twoway file: {error}") from error
     if not isinstance(described, dict) or not described:
@@ -184,11 +185,11 @@ def _count_command_database(
     address: str, name: str | None, schema: tw.Schema | None, order: int, reading: Reading, inside: bool
 ) -> tuple[tw.Tables, int]:
     """Return the tables of a database's table, and the number of its records."""
-    from twoway.data.sql.records import read_database_records
+    from twoway.data.sql.database_table import read_database_table
     from twoway.tables.counting_inside import count_inside
 
     with reading.database(address, name, schema, inside) as source:
         if source.is_counted_inside:
             return count_inside(source, order)
-        records = read_database_records(source)
+        records = read_database_table(source)
     return tw.Tables.count(records, order), records.n_records

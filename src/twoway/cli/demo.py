@@ -11,7 +11,7 @@ import twoway as tw
 from twoway.cli.demo_digits import demo_digits
 from twoway.cli.options import Json
 from twoway.cli.output import has_progress_output, say_json
-from twoway.text import aligned
+from twoway.text import aligned_text
 
 _HIDDEN = 0.3
 _QUESTIONS = (
@@ -84,7 +84,7 @@ def _demo_titanic(out: Path, *, json: bool) -> None:
         answers.append({"question": question, **shares, "of": len(seen)})
         texts = [f"{share:.3f}" for share in shares.values()]
         rows.append([question, texts[0], texts[1], f"{len(seen):,}", texts[2]])
-    console.print(aligned(rows), markup=False)
+    console.print(aligned_text(rows), markup=False)
 
     completed = pmf.impute(holes)
     completed.to_csv(filled, index=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import twoway as tw
 from twoway.arrays import Floats, Ints
 from twoway.cli.output import has_progress_output, say_json
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 
 _LEVELS = 4
 _RANK = 25
@@ -139,5 +139,5 @@ def draw_demo_digits(grey: Floats, read: Ints, truth: Ints, path: Path) -> None:
         text, colour = (f"{digit}", _RIGHT) if digit == right else (f"{digit} (is {right})", _WRONG)
         x = _LEFT + column * _STEP + _SIDE // 2
         parts.append(f'<text x="{x}" y="{bottom}" text-anchor="middle" fill="{colour}">{text}</text>')
-    with whole_or_not_at_all(path) as stream:
+    with atomic_file(path) as stream:
         stream.write("\n".join([*parts, "</svg>\n"]).encode())

@@ -12,7 +12,7 @@ from twoway.cli.options import Force, Model
 from twoway.cli.output import check_output, say
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 from twoway.text import shortlist
 
 
@@ -56,6 +56,6 @@ def export(
     if out is None:
         print(text, end="")
         return
-    with whole_or_not_at_all(out) as stream:
+    with atomic_file(out) as stream:
         stream.write(text.encode())
     say(f"a view for {dialect}, {len(text):,} characters: {out}")

@@ -15,11 +15,11 @@ import twoway as tw
 from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
-from twoway.data.design import opened_design
+from twoway.data.survey_design import opened_design
 from twoway.errors import DataError, TwowayError
-from twoway.report import described_form, listed_codes
+from twoway.report import reported_missing_codes, reported_model_form
 from twoway.schema import first_duplicate
-from twoway.text import aligned, counted, crossed, printable, shortlist
+from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
 
 _LONGEST_NAME = 255  # bytes, in every file system in use
 # Above this share of tables off by more than chance, another structure is suggested.
@@ -166,7 +166,7 @@ def _fit_command_areas(
         content.append({"area": area, "total": total, "worst_total_variation": worst, "model": str(paths[area])})
         shown = "" if worst is None else f"{worst:.4f}"
         rows.append([printable(area, 40), f"{total:,.0f}", shown, str(paths[area])])
-    print_output({"areas": content}, aligned(rows), json=json)
+    print_output({"areas": content}, aligned_text(rows), json=json)
     report = models[next(iter(models))].report
     if options["share"] and report is not None and not json:
         print_note(report.warnings[0])
@@ -205,11 +205,11 @@ def _fit_command_text(learned: dict[str, Any]) -> str:
     end["time limit"] = "ended by the time limit"
     ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
     gone = learned.get("set_to_missing")
-    form = described_form(learned["trees"], learned["hidden"], learned["rank"])
+    form = reported_model_form(learned["trees"], learned["hidden"], learned["rank"])
     rows = [
         ["learned from", evidence],
         *([["design", learned["design"]]] if "design" in learned else []),
-        *([["set to missing", listed_codes(gone)]] if gone else []),
+        *([["set to missing", reported_missing_codes(gone)]] if gone else []),
         ["model", f"{counted(learned['variables'], 'variable')}, {form}: {learned['model']}"],
         ["fit", f"{ended} after {counted(learned['passes'], 'pass')}, {learned['seconds']:.1f} s"],
     ]
@@ -221,19 +221,21 @@ def _fit_command_text(learned: dict[str, Any]) -> str:
     if likelihood is not None:
         rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])
     for number, worst in enumerate(learned.get("worst_fit", [])):
-        text = f"{crossed(worst['variables'], 40)}: total variation {_fit_command_number(worst['total_variation'])}"
+        text = (
+            f"{crossed_text(worst['variables'], 40)}: total variation {_fit_command_number(worst['total_variation'])}"
+        )
         rows.append(["" if number else "worst fit", text])
     if learned["check"] is not None:
         rows.append(["check", printable(str(tw.FitCheck(**learned["check"])), 400)])
     for number, strong in enumerate(learned["strongest"]):
-        text = f"{crossed(strong['variables'], 40)}: {_fit_command_number(strong['nats'])} nats"
+        text = f"{crossed_text(strong['variables'], 40)}: {_fit_command_number(strong['nats'])} nats"
         rows.append(["" if number else "strongest", text])
     rows += [["hint", hint] for hint in _fit_command_hints(learned)]
     warnings = learned["warnings"]
     rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
     if len(warnings) > _MOST_WARNINGS:
         rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
-    return aligned(rows)
+    return aligned_text(rows)
 
 
 def _fit_command_number(number: float) -> str:

@@ -11,9 +11,9 @@ from typer import Argument
 import twoway as tw
 from twoway.cli.options import Json
 from twoway.cli.output import is_terminal, output_wording, print_output
-from twoway.report import described_form
+from twoway.report import reported_model_form
 from twoway.storage.container import container_kind
-from twoway.text import aligned, counted, crossed, printable
+from twoway.text import aligned_text, counted, crossed_text, printable
 
 _MOST_TABLES = 20
 _WIDE = 40  # longer names get a line of their own
@@ -58,7 +58,7 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
         "variables": pmf.schema.to_dict(),
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
-    form = described_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
+    form = reported_model_form(len(pmf.trees.trees), pmf.n_hidden, pmf.rank)
     parts = [f"a model of {form} with {counted(len(pmf.schema), 'variable')}", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))
@@ -83,9 +83,9 @@ def _tables_info(path: Path) -> tuple[dict[str, Any], str]:
     rows = [["table", "total"]]
     n_shown = _MOST_TABLES if is_terminal(sys.stdout) else len(tables)
     for names, total in list(zip(tables.names, tables.totals, strict=True))[:n_shown]:
-        rows.append([crossed(names), f"{total:,.6g}"])
+        rows.append([crossed_text(names), f"{total:,.6g}"])
     more = f"… {counted(len(tables) - n_shown, 'more table')}" if len(tables) > n_shown else ""
-    parts = [repr(tables).strip("<>"), _variables_info(tables.schema), aligned(rows, more)]
+    parts = [repr(tables).strip("<>"), _variables_info(tables.schema), aligned_text(rows, more)]
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
     if tables.privacy is not None:
@@ -119,5 +119,5 @@ def _variables_info(schema: Any) -> str:
         said = f"{printable(variable.label, 60)}: " if variable.label else ""
         rows.append([name, str(len(variable)), said + ", ".join([*labels, *more]) + missing])
     if max(len(variable.name) for variable in schema) <= _WIDE:
-        return aligned(rows)
+        return aligned_text(rows)
     return "\n".join(["variables", *(f"{name}\n    {number}: {labels}" for name, number, labels in rows[1:])])

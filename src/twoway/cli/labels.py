@@ -10,7 +10,7 @@ from typer import Option
 import twoway as tw
 from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
 from twoway.cli.output import check_output, print_output
-from twoway.text import aligned, counted, printable
+from twoway.text import aligned_text, counted, printable
 
 # Annotators and questions printed.
 _SHOWN = 3
@@ -53,7 +53,7 @@ def labels(
     twoway labels labels.csv --gold gold.csv -o truth.csv --annotators annotators.csv --questions next.csv
     """
     from twoway.data.files.file_table import read_file_table
-    from twoway.data.files.writing import write_table
+    from twoway.data.files.writing import write_data_file
 
     for path in (out, annotators, questions):
         check_output(path, force, data, gold, is_records=True)
@@ -72,7 +72,7 @@ def labels(
         (questions, model.next_questions(number) if questions else None),
     ):
         if path is not None:
-            write_table(_labels_command_arrow(frame), path)
+            write_data_file(_labels_command_arrow(frame), path)
     content = _labels_command_summary(model)
     print_output(content, _labels_command_text(content), json=json)
 
@@ -132,4 +132,4 @@ def _labels_command_text(content: dict[str, Any]) -> str:
         f"{counted(content['annotators'], 'annotator')}",
         f"{counted(n_uncertain, 'item')} ({n_uncertain / n_items:.1%}) {be} less than {_SURE:.0%} certain",
     ]
-    return "\n".join([*head, "", aligned(classes), "", aligned(rows)])
+    return "\n".join([*head, "", aligned_text(classes), "", aligned_text(rows)])

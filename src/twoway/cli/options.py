@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 import twoway as tw
-from twoway.errors import DataError, check_known, unknown
+from twoway.errors import DataError, check_known, unknown_name
 from twoway.questions.conditions import condition_labels
 from twoway.questions.language import groups_to_parse, parse_terms
 
@@ -120,7 +120,7 @@ def bins_option(text: str, known: Sequence[str]) -> tuple[str, int | list[float]
         return text, _DEFAULT_BINS
     name, _, wanted = text.rpartition("=")
     if name not in known:
-        raise unknown("column", name or text, known, where=" to put into bins")
+        raise unknown_name("column", name or text, known, where=" to put into bins")
     if "," in wanted:
         cuts = [number_to_bin(cut) for cut in wanted.removesuffix(",").split(",")]
         numbers = [cut for cut in cuts if cut is not None]

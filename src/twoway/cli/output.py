@@ -92,8 +92,7 @@ def check_output(
     folder, a pattern or the address of a database. Records are written only in formats that can be read; models and
     tables not under the name of a data file.
     """
-    from twoway.data.files.formats import is_data_format
-    from twoway.data.files.writing import writing_format
+    from twoway.data.files.formats import is_data_format, written_format
 
     if path is None:
         return
@@ -109,7 +108,7 @@ def check_output(
     if path.is_file() and any(_is_output(path, os.fspath(source)) for source in inputs if source is not None):
         raise OutputExistsError(f"cannot write {str(path)!r}: it is an input of this command; name another file")
     if is_records:
-        writing_format(path)
+        written_format(path)
     if is_model and is_data_format(path):
         raise DataError(f"cannot write {str(path)!r}: its name is that of a data file; use .twoway or .tables")
     if path.exists() and not path.is_file():
@@ -122,9 +121,9 @@ def check_output(
 
 def _is_output(path: Path, source: str) -> bool:
     """Return whether an output is one of the files that an input refers to."""
-    from twoway.data.sql.connections import database_file, is_address
+    from twoway.data.sql.connections import database_file, is_database_address
 
-    name = (database_file(source) or "") if is_address(source) else source
+    name = (database_file(source) or "") if is_database_address(source) else source
     if os.path.isdir(name):
         names = [os.path.join(folder, file) for folder, _, files in os.walk(name) for file in files]
     else:
@@ -150,11 +149,11 @@ def write_output(table: Any, out: Path | None, *, as_json: bool = False, like: F
     from twoway.data.files import writing
 
     if out is not None:
-        writing.write_table(table, out, like)
+        writing.write_data_file(table, out, like)
         return
     if sys.stdout is None:
         raise OSError(errno.EBADF, "it is closed", "standard output")
     buffer = io.BytesIO() if is_terminal(sys.stdout) else sys.stdout.buffer
-    writing.write_stream([table], buffer, "json" if as_json else "csv")
+    writing.write_data_stream([table], buffer, "json" if as_json else "csv")
     if isinstance(buffer, io.BytesIO):
         say(buffer.getvalue().decode().rstrip("\n"))

@@ -26,7 +26,7 @@ from twoway.cli.table_columns import binned_table_columns, check_table_columns
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.file_table import read_file_table
 from twoway.data.files.text_files import NO_TEXT
-from twoway.data.reading import check_columns_to_read, columns_to_read
+from twoway.data.reader import check_reader_columns, reader_columns
 from twoway.errors import DataError, UnknownNameError, check_known
 from twoway.storage.container import container_kind
 from twoway.text import without_password
@@ -293,7 +293,7 @@ class Reading:
         self, address: str, name: str | None, schema: tw.Schema | None = None, inside: bool = False
     ) -> Iterator[tw.DatabaseTable]:
         """Give the table of a database, which is closed at the end."""
-        from twoway.data.sql.connections import opened_table
+        from twoway.data.sql.connections import connected_table
 
         if self.extend:
             raise DataError("--extend is not available for databases")
@@ -301,7 +301,7 @@ class Reading:
             raise DataError("--bins is not available for databases: give cuts with --columns, or create a view")
         if name is None:
             raise DataError("name the table of the database with --table")
-        with opened_table(address, name) as table:
+        with connected_table(address, name) as table:
             yield tw.DatabaseTable(
                 table,
                 schema=schema,
@@ -319,14 +319,14 @@ class Reading:
         declared.check(files.columns)
         numbers: dict[str, Any] = {"counts": self.counts or declared.counts}
         numbers["weights"] = self.weights or declared.weights
-        check_columns_to_read(files.columns, **numbers)
+        check_reader_columns(files.columns, **numbers)
         kept = [name for name in self.choose(files.columns) if declared[name].use and name not in numbers.values()]
         if not kept:
             raise DataError(f"no column of {files.name!r} is left to use")
         is_streamed = files.is_large(kept)
         needed = [bins_option(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
         if needed:
-            columns = columns_to_read(list(dict.fromkeys(needed)), **numbers) or []
+            columns = reader_columns(list(dict.fromkeys(needed)), **numbers) or []
             table = read_file_table(files, columns, missing=labels, where=self.condition, schema=declared.bins)
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"

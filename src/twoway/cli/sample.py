@@ -26,8 +26,8 @@ def sample(
 
     twoway sample survey.twoway -n 5 --given "region = north"
     """
+    from twoway.category_labels import label_key
     from twoway.questions.conditions import model_given_conditions
-    from twoway.schema import label_key
 
     def plain(variable: tw.Variable) -> tw.Variable:
         """Return a variable that Arrow can hold in one column: labels of several types become text."""

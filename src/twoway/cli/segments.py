@@ -104,9 +104,9 @@ def segments(
             tables["tests"] = [*tables.get("tests", []), *(vars(answer.test) for answer in answers.values())]
             texts += [str(answer) for answer in answers.values()]
         if assignments is not None:
-            from twoway.data.files.writing import write_table
+            from twoway.data.files.writing import write_data_file
 
-            write_table(found.assign(table), assignments)
+            write_data_file(found.assign(table), assignments)
     if out is not None:
         write_segments(out, tables)
     if json:

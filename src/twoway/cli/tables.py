@@ -12,7 +12,7 @@ import twoway as tw
 from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, print_note, print_output, say
 from twoway.errors import DataError, check_known
-from twoway.text import aligned, counted, crossed, printable, shortlist
+from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.crosstabs.sheet_table import SheetTable
@@ -120,7 +120,7 @@ def _tables_command_text(tables: Sequence[dict[str, Any]], groups: Mapping[str, 
     for table in tables[:_MOST_TABLES]:
         total = "" if table["sum"] is None else f", sum {table['sum']:,.6g}"
         base = "" if table["total"] is None else f", of {counted(table['total'], 'record')}"
-        rows.append(["table", crossed(table["variables"], 60)])
+        rows.append(["table", crossed_text(table["variables"], 60)])
         rows.append(["", f"{table['kind']}{total}{base}; {table['check']}; first cell: {table['first_cell']}"])
         rows += [["", f"{printable(name, 40)}: {shortlist(labels, 8)}"] for name, labels in table["variables"].items()]
         rows.append(["", f"margins: {', '.join(table['margins']) or 'none'}"])
@@ -131,4 +131,4 @@ def _tables_command_text(tables: Sequence[dict[str, Any]], groups: Mapping[str, 
             rows.append(["group", f"{printable(name, 40)} {printable(label, 40)} = {shortlist(own, 8)}"])
     if len(areas) > 1:
         rows.append(["areas", f"{len(areas)}, each with these tables: {shortlist(areas, 5)}"])
-    return aligned(rows)
+    return aligned_text(rows)

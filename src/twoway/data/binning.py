@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.data.missing import Markers, is_null, missing_key
-from twoway.errors import DataError, check_known, whole_number
+from twoway.errors import DataError, check_known, check_whole_number
 from twoway.schema import Schema, Variable
 
 Strategy: TypeAlias = Literal["quantile", "uniform"]
@@ -112,7 +112,7 @@ def make_bins(
     cuts
         Where to cut instead, even if a bin stays empty.
     """
-    n_bins = whole_number("the number of bins", n_bins, 2)
+    n_bins = check_whole_number("the number of bins", n_bins, 2)
     check_known("strategy", get_args(Strategy), strategy)
     if np.isinf(numbers).any():
         raise DataError(f"column {name!r} holds an infinite number; numbers must be finite, or missing")

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
+from twoway.category_labels import Label, plain_label
 from twoway.data.binning import bin_column
-from twoway.data.missing import USUAL, Markers, Unseen, clean_label, is_null, missing_key
-from twoway.errors import DataError, unknown
-from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.data.missing import USUAL, Markers, Unseen, is_null, label_unless_missing, missing_key
+from twoway.errors import DataError, unknown_name
+from twoway.schema import Schema, Variable
 
 FEW_LABELS = 256
 """So few labels are all looked up, whether they occur or not: finding out would take longer."""
@@ -34,7 +35,7 @@ def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
                 continue
             try:
                 codes[row] = positions.setdefault((type(label), label), len(labels))
-            except TypeError:  # not a label, such as a list: `clean_label` refuses it
+            except TypeError:  # not a label, such as a list: `label_unless_missing` refuses it
                 codes[row] = len(labels)
             if codes[row] == len(labels):
                 labels.append(label)
@@ -47,7 +48,7 @@ def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
             column = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([])
     if pa.types.is_null(column.type):
         return [], np.full(len(column), -1, dtype=np.int64)
-    if pa.types.is_nested(column.type):  # not labels: `clean_label` refuses them
+    if pa.types.is_nested(column.type):  # not labels: `label_unless_missing` refuses them
         return coded_labels(column.to_pylist())
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -82,12 +83,12 @@ def encode_slice(
     for place, (name, column) in enumerate(columns.items()):
         variable = schema[name]
         if markers[name].has_codes and variable.edges is not None:  # bins have no place for them
-            gone += _codes_of_missing(*coded_labels(column), variable, markers[name], rows)
+            gone += _coded_as_missing(*coded_labels(column), variable, markers[name], rows)
         labels, positions = coded_labels(bin_column(column, variable, markers[name]))
         if rows is not None:  # what is not read cannot be wrong
             positions = np.where(rows, positions, -1)
         if markers[name].has_codes and variable.edges is None:
-            gone += _codes_of_missing(labels, positions, variable, markers[name], None)
+            gone += _coded_as_missing(labels, positions, variable, markers[name], None)
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
         few = rows is None and len(labels) <= FEW_LABELS
         known = [variable.find(raw) if isinstance(raw, str | bool | int) else None for raw in labels] if few else [None]
@@ -95,11 +96,11 @@ def encode_slice(
             lookup[:-1] = known
         else:
             for position in used_codes(positions, len(labels)):
-                lookup[position] = code = _code_of_label(variable, labels[position], markers[name])
+                lookup[position] = code = _coded_label(variable, labels[position], markers[name])
                 if code == _UNSEEN and unseen != "missing":
                     where = f" of {name!r} (record {start + np.argmax(positions == position)})"
-                    label = clean_label(labels[position], name)
-                    error = unknown("category", label, variable.categories, where=where)
+                    label = label_unless_missing(labels[position], name)
+                    error = unknown_name("category", label, variable.categories, where=where)
                     way = "unseen='missing' reads such labels as missing"
                     if unseen == "extend":
                         way = f"{name!r} is in bins, to which no category can be added"
@@ -121,7 +122,7 @@ def compressed_codes(codes: NDArray[Any], offsets: Ints, schema: Schema) -> tupl
     return pointers, cells
 
 
-def _codes_of_missing(
+def _coded_as_missing(
     labels: Sequence[object], positions: NDArray[Any], variable: Variable, markers: Markers, rows: Any
 ) -> Counter[CodeOf]:
     """Return how often each code that means "not observed" occurs in a column, but for the usual text."""
@@ -138,9 +139,9 @@ def _codes_of_missing(
     return Counter({(variable.name, code): int(times[position]) for position, code in codes.items() if times[position]})
 
 
-def _code_of_label(variable: Variable, raw: object, markers: Markers) -> int:
+def _coded_label(variable: Variable, raw: object, markers: Markers) -> int:
     """Return the position of a category, or a negative number for a label that is missing or unseen."""
-    label = clean_label(raw, variable.name)
+    label = label_unless_missing(raw, variable.name)
     code = None if label is None else variable.find(label)
     if code is not None:  # a category of the schema, even where it reads "NA"
         return code

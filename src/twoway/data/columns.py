@@ -1,308 +1,396 @@
-"""Named columns of labels, whatever they come in: frames, arrays, mappings, Arrow tables.
-
-Every frame library meets here as Arrow columns, read a slice at a time so that memory stays small.
-"""
+"""What columns are, where their source does not say so: labels, order, codes for missing cells, bins, names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+import csv
+import difflib
+import math
+import os
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from datetime import date
+from itertools import pairwise
+from typing import Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from twoway.category_labels import Label, label_key, plain_label, sort_labels
+from twoway.data.binning import bin_labels, number_to_bin
+from twoway.data.missing import USUAL, Markers, MissingLabels, missing_key, missing_range
+from twoway.data.toml_text import columns_toml
+from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, errors_at, unknown_name
+from twoway.notebook import Shown
+from twoway.schema import Schema, Variable, first_duplicate
+from twoway.text import brief, shortlist
 
-from twoway.arrays import Bools, Floats
-from twoway.data.binning import bin_sums, numbers_to_bin
-from twoway.data.coding import FEW_LABELS, coded_labels, used_codes
-from twoway.data.declarations import NOT_CHOSEN
-from twoway.data.frames import table_of_capsule
-from twoway.data.missing import Markers, MissingLabels, clean_label, missing_key
-from twoway.data.weights import weights_as_floats
-from twoway.errors import DataError, check_known
-from twoway.schema import Label, Schema, Variable, check_names_differ, label_key
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-SLICE_ROWS = 2**16
-LabelsByKey: TypeAlias = dict[tuple[str, object], Label]
-"""Categories by what makes two labels the same."""
+NOT_CHOSEN, CHOSEN = "no", "yes"
+"""The categories of an answer to a multiple-choice question."""
+Letters: TypeAlias = dict[tuple[str, int], Counter[tuple[str, Label]]]
+"""For each slice of a file, by path and first row, how often each letter such as ".a" occurs in each column."""
 
 
-@dataclass(frozen=True)
-class RawColumns:
-    """Named columns of one length, any slice of which can be had as labels and codes."""
+@dataclass(frozen=True, repr=False)
+class Column(Shown):
+    """What one column is, where its source does not say so: an entry of `Columns`.
 
-    names: tuple[str, ...]
-    n_rows: int
-    read_slice: Callable[[str, int, int], Any]
-    """(name, first row, row after the last) -> Arrow array, or a list of Python objects."""
-    declared: Mapping[str, tuple[Label, ...]]
-    """The categories of those columns whose type declares them, in order."""
-    ordered: frozenset[str] = frozenset()
-    """Those of them whose order means something."""
+    Parameters
+    ----------
+    label
+        What it says in words, such as the text of a question.
+    use
+        Whether it is used.
+    name
+        What to call it.
+    categories
+        A mapping from codes to labels: ``{"1, 2": "Democrat", 3: "Independent"}``. Codes of one label are merged.
+    order
+        All categories, the lowest first; one that is left out is an error.
+    ordered
+        Whether the categories are in order already.
+    missing
+        Codes that mean "not observed", and ranges of numbers as pairs: ``[8, (90, 99)]``. They replace those that a
+        file declares; an empty list makes categories of these.
+    cuts
+        The numbers at which bins begin.
+    values
+        The number that each category counts as in expected values: ``{"never": 0, "often": 10}``. By default the
+        codes of ordered categories.
+
+    Notes
+    -----
+    What is left out is as the source says: an SPSS file, for one, declares labels, order and codes for missing cells.
+    """
+
+    label: str = ""
+    use: bool = True
+    name: str | None = None
+    categories: Mapping[Any, Any] = field(default_factory=dict)
+    order: Sequence[Any] = ()
+    ordered: bool | None = None
+    missing: Sequence[Any] | None = None
+    cuts: Sequence[float] = ()
+    values: Mapping[Any, float] = field(default_factory=dict)
+    choices: Sequence[str] = ()
+    """The columns of the multiple-choice question that this is one of; see the sets of `Columns`."""
+    value_labels: Mapping[Label, str] = field(default_factory=dict, repr=False)
+    """The labels of all codes in the source, also of those that mean "not observed"."""
+
+    def __post_init__(self) -> None:
+        for what, kinds, shape in (
+            ("label", str, "text"),
+            ("use", bool, "true or false"),
+            ("name", str | None, "text"),
+            ("ordered", bool | None, "true or false"),
+            ("categories", Mapping, 'a table from codes to labels, such as "1, 2" = "yes"'),
+            ("values", Mapping, "a table from categories to numbers, such as never = 0"),
+        ):
+            if not isinstance(getattr(self, what), kinds):
+                raise DataError(f"{what} must be {shape}; got {getattr(self, what)!r}")
+        for what in ("order", "missing", "cuts", "choices"):
+            given = getattr(self, what)
+            if what == "missing" and given is None:
+                continue
+            if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+                raise DataError(f"{what} must be a list; got {given!r}")
+            vars(self)[what] = tuple(tuple(item) if isinstance(item, list) else item for item in given)
+        vars(self).update(order=tuple(map(plain_label, self.order)))
+        numbers = [cut for cut in self.cuts if isinstance(cut, int | float) and math.isfinite(cut)]
+        if len(numbers) < len(self.cuts) or any(low >= high for low, high in pairwise(numbers)):
+            raise DataError(f"cuts must be ascending numbers, such as [18, 40, 65]; got {list(self.cuts)!r}")
+        gone = {missing_key(missing_range(code)) for code in self.missing or ()}
+        for code, category in self.codes:
+            if missing_key(code) in gone:
+                raise DataError(f"the code {code!r} is both a category, {category!r}, and missing; make it one of them")
+        for category in self.order:
+            if missing_key(category) in gone:
+                raise DataError(f"{category!r} is both a category, in the order, and missing; make it one of them")
+
+    @property
+    def codes(self) -> tuple[tuple[Label, Label], ...]:
+        """Codes and the category of each, in the order given; text such as "1, 2" stands for two numbers."""
+        codes: dict[tuple[str, object], tuple[Label, Label]] = {}
+        for given, category in self.categories.items():
+            for code in _declared_codes(given):
+                codes[label_key(code)] = plain_label(code), plain_label(category)
+        return tuple(codes.values())
+
+    def over(self, other: Column) -> Column:
+        """Return what another declares of the same column, with what this one declares instead."""
+        given = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default and value != {}}
+        given.pop("value_labels", None)
+        known, own = dict(other.codes), {label_key(code): category for code, category in self.codes}
+        if self.missing is not None:  # codes that only the source takes for missing are categories by their labels
+            gone = Markers(map(missing_key, self.missing))
+            listed = {code: known.get(code, label) for code, label in other.value_labels.items()} | known
+            known = {code: label for code, label in listed.items() if missing_key(code) not in gone}
+        # A category may be named by its code or by its label in the file.
+        composed = {code: own.get(label_key(code), own.get(label_key(label), label)) for code, label in known.items()}
+        if composed:
+            given["categories"] = {**composed, **dict(self.codes)}
+        return replace(other, **given)
+
+    def __str__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
+        return f"Column({', '.join(f'{k}={brief(v)}' for k, v in given.items() if v != getattr(_UNDECLARED, k))})"
+
+    def shown_code(self, code: Label) -> str:
+        """Return a code with its label in the source, where it has one: 99 'refused'."""
+        label = self.value_labels.get(code)
+        return str(code) if label is None else f"{code} {label!r}"
+
+    def variable(self, name: str, labels: Sequence[Label], is_ordered: bool, missing: Any) -> Variable:
+        """Return the variable of a column that shows some labels, in an order that means something or not."""
+        category_of = {label_key(code): category for code, category in self.codes}
+        if self.choices:
+            codes: Any = {label: category_of.get(label_key(label), NOT_CHOSEN) for label in (*labels, NOT_CHOSEN)}
+            # Zero, which fills columns of numbers, unless it is what was chosen.
+            meant = ((0, NOT_CHOSEN), *codes.items(), *self.codes)
+            pairs = tuple({label_key(code): (code, category) for code, category in meant}.values())
+            choices, both = tuple(self.choices), (NOT_CHOSEN, CHOSEN)
+            return Variable(name, both, None, True, missing, label=self.label, codes=pairs, choices=choices)
+        listed = [code for code, _ in self.codes]
+        if listed and listed != sort_labels(listed):
+            places = {label_key(code): place for place, code in enumerate(listed)}
+            labels = sorted(labels, key=lambda label: places.get(label_key(label), len(places)))
+        shown: dict[tuple[str, object], tuple[Label, list[Label]]] = {}
+        for label in labels:
+            category = category_of.get(label_key(label), label)
+            shown.setdefault(label_key(category), (category, []))[1].append(label)
+        categories = tuple(category for category, _ in shown.values())
+        if self.order:
+            lacking = [category for category in categories if label_key(category) not in map(label_key, self.order)]
+            if lacking:
+                in_order = shortlist(self.order)
+                raise DataError(f"the order of {name!r} leaves out the category {lacking[0]!r}; it has {in_order}")
+            categories = tuple(self.order)
+        ordered = bool(self.order) or (is_ordered if self.ordered is None else self.ordered)
+        values: tuple[Any, ...] | None = None
+        codes_of = [shown.get(label_key(category), (category, []))[1] for category in categories]
+        if self.values:
+            own = {label_key(category): value for category, value in self.values.items()}
+            own |= {label_key(str(category)): value for category, value in self.values.items()}
+            values = tuple(own.get(label_key(c), own.get(label_key(str(c)))) for c in categories)
+            if None in values:
+                lacking_value = categories[values.index(None)]
+                raise DataError(f"the values of {name!r} leave out the category {lacking_value!r}; each must have one")
+        elif ordered and listed and all(len(codes) == 1 for codes in codes_of):
+            values = tuple(number_to_bin(code) for (code,) in codes_of)
+            values = None if None in values else values
+        known = set(map(label_key, categories))
+        codes = tuple((code, category) for code, category in self.codes if label_key(category) in known)
+        return Variable(name, categories, values, True, missing, ordered=ordered, label=self.label, codes=codes)
+
+
+_UNDECLARED = Column()
+
+
+@dataclass(frozen=True, repr=False)
+class Columns(Shown):
+    """What the columns of a file, a frame or a database are, where these do not say so themselves.
+
+    Give it as ``columns`` to `Records`, `FileRecords`, `DatabaseTable` or `DaskRecords`. Models keep it, so that they
+    read later records alike. `Columns.load` reads it from a TOML file.
+
+    Parameters
+    ----------
+    columns
+        For each column that needs it a `Column`, or a mapping with some of its parameters.
+    sets
+        Multiple-choice questions, each a column per answer that can be ticked:
+        ``{"media": {"columns": ["q5_1", "q5_2"], "chosen": 1}}``. Their cells become "yes" for the code ``chosen`` and
+        "no" for all else, empty cells included where any of the columns has an answer.
+    weights, counts
+        The columns that hold them, as for `Records`.
+    only
+        The columns to use, all by default.
+
+    Examples
+    --------
+    >>> import twoway as tw
+    >>> trust = {"name": "trust", "categories": {"1, 2": "low", 3: "high"}, "ordered": True, "missing": [9]}
+    >>> records = tw.Records({"q1": [1, 2, 9, 3]}, columns=tw.Columns({"q1": trust}))
+    >>> records.schema["trust"].categories, records.n_observed
+    (('low', 'high'), 3)
+    """
+
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    _: KW_ONLY
+    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    weights: str | None = None
+    counts: str | None = None
+    only: Sequence[str] | None = None
+    letters: Letters = field(default_factory=dict, repr=False, compare=False)
+    """Codes of missing cells that are letters beside numbers in a file, counted as it is read."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.columns, Mapping):
+            raise DataError(f"columns are declared by a mapping from their names to settings; got {self.columns!r}")
+        columns = {}
+        for name, settings in self.columns.items():
+            if not isinstance(settings, Column):
+                if not isinstance(settings, Mapping):
+                    raise DataError(f"column {name!r} is declared by a mapping of settings; got {settings!r}")
+                known = [f.name for f in fields(Column) if f.name not in ("choices", "value_labels")]
+                check_known("setting", known, *settings, where=f" of column {name!r}")
+                with errors_at(f"column {name!r}"):
+                    settings = Column(**settings)
+            columns[name] = settings
+        if not isinstance(self.sets, Mapping):
+            raise DataError(f"sets are declared by a mapping from their names to settings; got {self.sets!r}")
+        for what in ("weights", "counts"):
+            if not isinstance(getattr(self, what), str | None):
+                raise DataError(f"{what} must be the name of a column; got {getattr(self, what)!r}")
+        for name, settings in self.sets.items():
+            if not isinstance(settings, Mapping):
+                needed = 'settings such as columns = ["q5_1", "q5_2"] and chosen = 1'
+                raise DataError(f"the set {name!r} is declared by a table of {needed}; got {settings!r}")
+            check_known("setting", ["columns", "chosen", "label"], *settings, where=f" of the set {name!r}")
+            members = settings.get("columns", ())
+            if not isinstance(members, list | tuple) or not all(isinstance(member, str) for member in members):
+                raise DataError(f"columns of the set {name!r} must be a list of names of columns; got {members!r}")
+            members = tuple(members)
+            for what, kinds in (("chosen", str | bool | int | float | date), ("label", str)):
+                if what in settings and not isinstance(settings[what], kinds):
+                    allowed = "text" if what == "label" else "one code"
+                    raise DataError(f"{what} of the set {name!r} must be {allowed}; got {settings[what]!r}")
+            if len(members) < 2 or "chosen" not in settings:
+                raise DataError(f"the set {name!r} needs the names of at least two columns, and the code for chosen")
+            for member in members:
+                own = columns.get(member, _UNDECLARED)
+                ticked = dict(own.codes).get(settings["chosen"])
+                label = own.label or (ticked if isinstance(ticked, str) else "")
+                if not own.choices:
+                    categories = {settings["chosen"]: CHOSEN}
+                    columns[member] = replace(own, label=label, categories=categories, choices=members)
+        vars(self).update(columns=columns, only=(self.only,) if isinstance(self.only, str) else self.only)
 
     @classmethod
-    def of_table(cls, table: pa.Table) -> RawColumns:
-        """Return the columns of an Arrow table."""
-
-        def read_slice(name: str, start: int, stop: int) -> Any:
-            return table.column(name).slice(start, stop - start)
-
-        names = tuple(table.column_names)
-        declared = {name: labels for name in names if (labels := _declared_by_arrow(table.column(name), name))}
-        return cls(names, table.num_rows, read_slice, declared, frozenset(declared))
+    def of(cls, columns: Columns | Sequence[str] | None) -> Columns:
+        """Return the option ``columns``: names, or what columns are."""
+        return columns if isinstance(columns, Columns) else cls(only=columns)
 
     @classmethod
-    def of_codes(cls, schema: Schema, codes: NDArray[np.int32]) -> RawColumns:
-        """Return the labels of records as columns, to be read anew; codes are (n_records, n_variables)."""
+    def load(cls, path: str | os.PathLike[str]) -> Columns:
+        """Return what a TOML file declares, as ``twoway columns`` writes it."""
+        content = read_toml(path)
+        with errors_at(repr(os.fspath(path))):
+            check_known("setting", ["columns", "sets", "weights", "counts"], *content)
+            return cls(**content)
 
-        def read_slice(name: str, start: int, stop: int) -> list[Label | None]:
-            labels = (*schema[name].categories, None)
-            return [labels[code] for code in codes[start:stop, schema.index(name)]]
+    def __str__(self) -> str:
+        return columns_toml(self, {}).rstrip() or "no column is declared"
 
-        declared = {variable.name: variable.categories for variable in schema}
-        return cls(schema.names, len(codes), read_slice, declared, frozenset(v.name for v in schema if v.ordered))
+    def __getitem__(self, name: str) -> Column:
+        found: Column = self.columns.get(name, _UNDECLARED)
+        return found
 
-    def slices(self) -> list[tuple[int, int]]:
-        """Return the first row of each slice, and the row after its last."""
-        return [(start, min(start + SLICE_ROWS, self.n_rows)) for start in range(0, self.n_rows, SLICE_ROWS)]
+    def over(self, other: Columns) -> Columns:
+        """Return what another declares, with what this one declares instead."""
+        both = {name: self[name].over(other[name]) for name in (*other.columns, *self.columns)}
+        return replace(self, columns=both, sets={**other.sets, **self.sets}, letters=other.letters)
 
-    def numbers(self, name: str, what: str) -> Floats:
-        """Return a column of counts or weights, NaN for null."""
-        parts = [np.empty(0)]
-        for start, stop in self.slices():
-            labels, codes = coded_labels(self.read_slice(name, start, stop))
-            parts.append(weights_as_floats([*labels, None], what)[codes])
-        return np.concatenate(parts)
+    def among(self, names: Iterable[str]) -> Columns:
+        """Return the same without what is declared of columns other than these."""
+        return replace(self, columns={name: self[name] for name in names if name in self.columns}, sets={})
 
-    def observed_labels(self, name: str, markers: Markers, rows: Bools | None = None) -> list[Label]:
-        """Return the labels that occur in a column, in some rows or in all, each once."""
-        labels: LabelsByKey = {}
-        self.collect_labels(labels, name, markers, rows)
-        return list(labels.values())
+    def check(self, names: Sequence[str]) -> None:
+        """Raise if a column is declared that is not among these, or two of them get one name."""
+        check_known("column", names, *self.columns, where=" among those declared")
+        check_known("column", names, *(self.only or ()))
+        if (twice := first_duplicate(self[name].name or name for name in self.kept(names))) is not None:
+            raise DataError(f"two columns would be called {twice!r}; names must differ")
 
-    def collect_labels(
-        self, labels: LabelsByKey, name: str, markers: Markers, rows: Bools | None, most: int | None = None
-    ) -> None:
-        """Add the labels that occur in a column to others; more than ``most`` are an error."""
+    def kept(self, names: Iterable[str]) -> list[str]:
+        """Return the columns among some names that are used."""
+        known = dict.fromkeys(names)
+        if self.only is not None:
+            return [name for name in self.only if name in known]
+        return [name for name in known if self[name].use]
 
-        def is_known(raw: Any) -> bool:
-            try:
-                return raw is None or missing_key(raw) in markers or label_key(raw) in labels
-            except DataError:  # it is not a label, which is an error only if it occurs
-                return False
+    def new_names(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the columns by their new names."""
+        return {self[name].name or name: name for name in names}
 
-        for start, stop in self.slices():
-            raw_labels, codes = coded_labels(self.read_slice(name, start, stop))
-            if len(raw_labels) <= FEW_LABELS and all(map(is_known, raw_labels)):
-                continue  # whichever of them occur here
-            for code in used_codes(codes if rows is None else codes[rows[start:stop]], len(raw_labels)):
-                label = clean_label(raw_labels[code], name, markers)
-                if label is not None:
-                    labels.setdefault(label_key(label), label)
-            check_number_of_column_labels(name, len(labels), most)
+    @property
+    def choices(self) -> dict[str, Sequence[str]]:
+        """The columns of multiple-choice questions, by the new name of each of them."""
+        return {self[name].name or name: column.choices for name, column in self.columns.items() if column.choices}
 
-    def bin_sums(self, variable: Variable, markers: Markers, weights: Floats | None, rows: Bools | None) -> Floats:
-        """Return how much is in each bin of a column of numbers, in some rows or in all, and the sum; (2, n_bins)."""
-        sums = np.zeros((2, len(variable)))
-        known = None if weights is None or rows is None else np.zeros(self.n_rows)
-        if known is not None:
-            known[rows], weights = weights, known  # weights are those of the rows alone
-        for start, stop in self.slices():
-            numbers = numbers_to_bin(self.read_slice(variable.name, start, stop), markers)
-            if numbers is None:
-                raise DataError(f"column {variable.column or variable.name!r} has cuts, and does not hold numbers")
-            is_read = np.isfinite(numbers) if rows is None else np.isfinite(numbers) & rows[start:stop]
-            counts = np.ones(stop - start) if weights is None else weights[start:stop]
-            sums += bin_sums(variable.edges or (), numbers[is_read], counts[is_read])
-        return sums
+    @property
+    def missing(self) -> dict[str, tuple[Any, ...]]:
+        """The codes that mean "not observed" in each column, by its name and by its new one."""
+        own = {name: column.missing for name, column in self.columns.items() if column.missing}
+        return {**own, **{self[name].name or name: codes for name, codes in own.items()}}
 
-    def select(self, names: Sequence[str]) -> RawColumns:
-        """Return some of the columns; unknown ones are an error."""
-        check_known("column", self.names, *names)
-        return replace(self, names=tuple(names))
+    def add_to(self, missing: MissingLabels) -> MissingLabels:
+        """Return labels that mean "not observed" with those declared here; the label of a code stands for the code.
 
-    def with_choices(
-        self, choices: Mapping[str, Sequence[str]], column_of: Mapping[str, str], whole: RawColumns
-    ) -> RawColumns:
-        """Return columns in which empty cells of multiple-choice questions read "no" where the question was answered.
-
-        Parameters
-        ----------
-        choices
-            For each column of such a question all of its columns, by the names that they have in ``whole``.
-        column_of
-            What ``whole`` calls each column.
-        whole
-            All columns, before they were chosen and renamed.
+        In a column whose codes a file labels, text that is neither is an error.
         """
-        markers = MissingLabels().markers("")
+        codes, everywhere = dict(self.missing), dict[str, None]()
+        for name, column in self.columns.items():
+            labels, given = dict.fromkeys(column.value_labels.values()), missing.columns.get(name, ())
+            everywhere |= labels
+            own = Markers(map(missing_key, (*missing.labels, *given)))
+            listed = (*column.value_labels.items(), *column.codes)
+            more = [code for code, label in listed if missing_key(label) in own and missing_key(code) not in own]
+            for called in {name, column.name or name} if more else ():
+                codes[called] = (*codes.get(called, ()), *dict.fromkeys(more))
+            if labels and not any(isinstance(code, str) and code[:1] != "." for code in column.value_labels):
+                check_known("label", labels, *_declared_words(given), where=f" of {name!r}, to be read as missing")
+        for word in _declared_words(missing.labels):  # text of a column without labels, or a misspelt label?
+            if word not in everywhere and difflib.get_close_matches(word, everywhere):
+                where = ", to be read as missing; to be sure, name the column"
+                raise unknown_name("label", word, everywhere, where=where)
+        return missing.and_also(codes)
 
-        def is_answered(name: str, start: int, stop: int) -> Bools:
-            labels, codes = coded_labels(whole.read_slice(name, start, stop))
-            observed: Bools = np.array([*(missing_key(label) not in markers for label in labels), False])[codes]
-            return observed
-
-        def read_slice(name: str, start: int, stop: int) -> Any:
-            cells = self.read_slice(name, start, stop)
-            if name not in choices:
-                return cells
-            own = is_answered(column_of[name], start, stop)
-            others = [is_answered(other, start, stop) for other in choices[name] if other in whole.names]
-            cells = cells if isinstance(cells, list) else cells.to_pylist()
-            is_no = np.any(others, axis=0) & ~own
-            return [NOT_CHOSEN if no else cell for cell, no in zip(cells, is_no, strict=True)]
-
-        return replace(self, read_slice=read_slice)
-
-    def renamed(self, column_of: Mapping[str, str]) -> RawColumns:
-        """Return columns by new names, a mapping from each to the old one."""
-
-        def read_slice(name: str, start: int, stop: int) -> Any:
-            return self.read_slice(column_of[name], start, stop)
-
-        declared = {name: self.declared[column] for name, column in column_of.items() if column in self.declared}
-        ordered = frozenset(name for name, column in column_of.items() if column in self.ordered)
-        return RawColumns(tuple(column_of), self.n_rows, read_slice, declared, ordered)
+    @property
+    def bins(self) -> Schema | None:
+        """The variables whose bins are declared."""
+        bins = [
+            Variable(column.name or name, bin_labels(column.cuts), edges=column.cuts, label=column.label, column=name)
+            for name, column in self.columns.items()
+            if column.cuts
+        ]
+        return Schema(tuple(bins)) if bins else None
 
 
-def open_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
-    """Return the columns of a frame, array or mapping, some of them or all."""
-    if columns is not None:
-        check_names_differ(columns)
-    if isinstance(source, np.ndarray):
-        return _open_array_columns(source, columns)
-    if isinstance(source, RawColumns):
-        return source if columns is None else source.select(columns)
-    return _open_frame_columns(source, columns)
+def _declared_words(labels: Iterable[Any]) -> list[str]:
+    """Return the text among labels that mean "not observed" which is neither a number nor usual."""
+    texts = (text for text in labels if isinstance(text, str) and text not in USUAL)
+    return [text for text in texts if number_to_bin(text) is None]
 
 
-def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumns:
-    import narwhals as nw
-    import pyarrow as pa
+def _declared_codes(given: Any) -> list[Label]:
+    """Return the codes that the key of a category stands for.
 
-    if isinstance(source, Mapping):
-        source = _frame_of_columns(source)
-    if hasattr(source, "set_axis") and not all(isinstance(name, str) for name in getattr(source, "columns", ())):
-        # pandas names columns by anything; variables have text names.
-        source = source.set_axis([str(name) for name in source.columns], axis=1)
+    Examples
+    --------
+    >>> _declared_codes("1, x"), _declared_codes('"a, b"'), _declared_codes((1, 2))
+    (['1, x', '1', 1, 'x'], ['"a, b"', 'a, b'], [1, 2])
+    """
+    if isinstance(given, tuple):
+        return [code for one in given for code in _declared_codes(one)]
+    if not isinstance(given, str):
+        return [plain_label(given)]
+    codes: dict[Label, None] = {given: None}
     try:
-        frame = nw.from_native(source, pass_through=True)
-        if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
-            frame = nw.from_native(table_of_capsule(source))
-    except nw.exceptions.DuplicateError:
-        check_names_differ([str(name) for name in getattr(source, "column_names", source.columns)])
-        raise
-    except (TypeError, pa.ArrowInvalid):  # neither a frame nor Arrow data of columns
-        raise DataError(
-            "records come from a pandas, polars or pyarrow frame, a 2-D numpy array or a mapping of columns; "
-            f"got {type(source).__name__}"
-        ) from None
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
-    check_names_differ(frame.columns)
-
-    def read_slice(name: str, start: int, stop: int) -> Any:
-        column = frame[name][start:stop]
-        # Arrow would make True and 2.5 one type, and has no word for some types of pandas.
-        if column.dtype in (nw.Object, nw.Unknown):
-            return column.to_list()
-        try:
-            arrow = column.to_arrow()
-        except (UnicodeEncodeError, pa.ArrowInvalid, pa.ArrowTypeError):
-            # Half of a surrogate pair, which is refused as a label; or text beside numbers, as in pd.read_spss(…).
-            return column.to_list()
-        values = getattr(arrow.type, "value_type", None)
-        return column.to_list() if isinstance(values, pa.BaseExtensionType) else arrow
-
-    names = tuple(frame.columns if columns is None else columns)
-    check_known("column", frame.columns, *names)
-    declared = {name: labels for name in names if (labels := _declared_by_column(frame[name], name))}
-    # An unordered Categorical of pandas only lists its categories.
-    ordered = frozenset(name for name in declared if getattr(getattr(frame[name].to_native(), "cat", 0), "ordered", 1))
-    return RawColumns(names, len(frame), read_slice, declared, ordered)
+        parts = next(csv.reader([given], skipinitialspace=True), [])
+    except csv.Error:  # a label with a line break, and no list
+        parts = []
+    for part in parts:
+        number = number_to_bin(part)
+        codes |= dict.fromkeys([part.strip(), *([] if number is None else [plain_label(number)])])
+    return list(codes)
 
 
-def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
-    """Return a mapping of columns as a pandas frame."""
-    import pandas as pd
-
-    for name, column in columns.items():
-        if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
-            raise DataError(f"column {str(name)!r} must be a sequence of cells; got {column!r}")
-    if any(hasattr(column, "columns") for column in columns.values()):
-        raise DataError("a mapping of frames holds tables, not records: Tables.from_crosstabs(…) reads them")
-    lengths = {str(name): len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise DataError(f"columns must be of one length; got {lengths}")
-    return pd.DataFrame({name: column_series(column) for name, column in columns.items()})
-
-
-def column_series(column: Any) -> Any:
-    """Return a column of a mapping as a pandas Series that keeps whole numbers as they are, even beside a hole."""
-    import pandas as pd
-
-    values = getattr(getattr(column, "type", None), "value_type", None)
-    if values is not None and hasattr(column, "cast"):  # of a dictionary of Arrow pandas would lose the holes
-        column = column.cast(values)
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the content of a TOML file."""
+    shown = repr(os.fspath(path))
     try:
-        series = pd.Series(column).reset_index(drop=True)
-    except ValueError as error:  # of several dimensions
-        raise DataError(f"a column must be a sequence of cells: {error}") from None
-    # For the sake of a hole, pandas makes floats of whole numbers, and beyond 2⁵³ different ones become equal.
-    is_listed = series.dtype.kind == "f" and isinstance(column, list | tuple)
-    if is_listed and any(isinstance(cell, int) and abs(cell) > 2**53 for cell in column):
-        return pd.Series(column, dtype=object)
-    return series
-
-
-def _open_array_columns(array: NDArray[Any], names: Sequence[str] | None) -> RawColumns:
-    import pyarrow as pa
-
-    if array.ndim != 2:
-        raise DataError(f"an array of records must have 2 dimensions, records by variables; got {array.ndim}")
-    names = [f"x{column}" for column in range(array.shape[1])] if names is None else list(names)
-    if len(names) != array.shape[1]:
-        raise DataError(f"the array has {array.shape[1]} columns and got {len(names)} names")
-    position = {name: column for column, name in enumerate(names)}
-
-    def read_slice(name: str, start: int, stop: int) -> Any:
-        column = array[start:stop, position[name]]
-        return column.tolist() if column.dtype.kind in "Oc" else pa.array(column, from_pandas=True)
-
-    return RawColumns(tuple(names), len(array), read_slice, {})
-
-
-def check_number_of_column_labels(name: str, n_labels: int, most: int | None) -> None:
-    """Raise if a column has more labels than are allowed."""
-    if most is not None and n_labels > most:
-        raise DataError(
-            f"column {name!r} has more than {most:,} distinct values: free text, an identifier or measurements? "
-            "leave it out, put it into bins, or allow more (max_categories)"
-        )
-
-
-def _declared_by_column(series: Any, name: str) -> tuple[Label, ...]:
-    """Return the categories that a column's type declares in a meaningful order, or none."""
-    import narwhals as nw
-
-    native = series.to_native()
-    if isinstance(series.dtype, nw.Enum):
-        return _declared_labels(series.dtype.categories, name)
-    if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
-        # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
-        return _declared_labels(native.cat.categories, name)
-    return _declared_by_arrow(native, name) if hasattr(native, "unify_dictionaries") else ()
-
-
-def _declared_by_arrow(column: pa.ChunkedArray, name: str) -> tuple[Label, ...]:
-    if not getattr(column.type, "ordered", False) or not len(column):
-        return ()
-    return _declared_labels(column.unify_dictionaries().chunk(0).dictionary.to_pylist(), name)
-
-
-def _declared_labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
-    labels = (clean_label(label, name) for label in declared)
-    return tuple(label for label in labels if label is not None)
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise MissingFileError(f"there is no file {shown}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{shown} is not a TOML file: {error}") from None

@@ -20,14 +20,14 @@ from uuid import uuid4
 
 import numpy as np
 
-from twoway.data.columns import RawColumns, open_columns
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, match_columns_to_read
+from twoway.data.raw_columns import RawColumns, open_raw_columns
+from twoway.data.reader import Reader, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import ClusterError, DataError, TwowayError, naming
+from twoway.data.stored_records import Block, Combine, FittedRecords, PerBlock, RecordSource, StoredRecords, Totals
+from twoway.errors import ClusterError, DataError, TwowayError, errors_at
 from twoway.schema import Schema
 from twoway.text import shortlist
 
@@ -95,7 +95,7 @@ class DaskRecords(StoredRecords):
         source = _chosen_dask_columns(source, self._reader, where)
         self._names = tuple(map(str, source.columns))
         self._frames: list[Any] = source.to_delayed()
-        scans = _dask_tasks(scan_partition, self._frames, (self._names, self._reader))
+        scans = _dask_tasks(scan_dask_partition, self._frames, (self._names, self._reader))
         self._sizes = scan = _combined_by_dask(scans, Scan.__add__)
         if scan.n_records:
             scan.weight_totals.check()
@@ -111,7 +111,7 @@ class DaskRecords(StoredRecords):
         Reads the partitions once and keeps nothing. ``threads`` are those of Dask's local scheduler; a cluster's
         workers have their own.
         """
-        tasks = _dask_tasks(sum_partition, self._code(for_fit=False), (per_block, combine, 1.0))
+        tasks = _dask_tasks(sum_dask_partition, self._code(for_fit=False), (per_block, combine, 1.0))
         return _combined_by_dask(tasks, combine, threads)
 
     @cached_property
@@ -120,18 +120,18 @@ class DaskRecords(StoredRecords):
         if _has_dask_cluster():
             kept = _run_dask("persist", parts)
             totals: Totals = _combined_by_dask(_dask_tasks(lambda part, *_: part.totals, kept), Totals.__add__)
-            return _FittedPartitions(self.schema, kept, totals), totals
-        computed: Sequence[CodedPartition] = _run_dask("compute", parts)
+            return _FittedDaskPartitions(self.schema, kept, totals), totals
+        computed: Sequence[DaskPartition] = _run_dask("compute", parts)
         totals = functools.reduce(Totals.__add__, (part.totals for part in computed))
         factor = 1.0 / totals.fitted_weights.unit
-        records = _joined_partitions(self.schema, [block for part in computed for block in part.scaled(factor)])
+        records = _joined_dask_partitions(self.schema, [block for part in computed for block in part.scaled(factor)])
         return records.canonical().effective(), totals
 
     def _code(self, *, for_fit: bool) -> list[Any]:
-        return _dask_tasks(code_partition, self._frames, (self._names, self._reader, self.schema, for_fit))
+        return _dask_tasks(code_dask_partition, self._frames, (self._names, self._reader, self.schema, for_fit))
 
 
-class _FittedPartitions(FittedSource):
+class _FittedDaskPartitions(FittedRecords):
     """Coded partitions in the workers' memory: only records that have a say, equal ones of a partition merged."""
 
     def __init__(self, schema: Schema, parts: Sequence[Any], totals: Totals) -> None:
@@ -139,14 +139,14 @@ class _FittedPartitions(FittedSource):
         self._parts = parts
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
-        tasks = _dask_tasks(sum_partition, self._parts, (per_block, combine, 1.0 / self.unit))
+        tasks = _dask_tasks(sum_dask_partition, self._parts, (per_block, combine, 1.0 / self.unit))
         return _combined_by_dask(tasks, combine, threads)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
         how = (self.schema, share, seed, 1.0 / self.unit)
-        drawn = _run_dask("compute", _dask_tasks(sample_partition, self._parts, how))
-        return _joined_partitions(self.schema, drawn).canonical().effective()
+        drawn = _run_dask("compute", _dask_tasks(sample_dask_partition, self._parts, how))
+        return _joined_dask_partitions(self.schema, drawn).canonical().effective()
 
 
 def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
@@ -162,7 +162,7 @@ def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
     reader.declared.check(list(by_name))
     column_of = reader.column_of(reader.wanted(list(by_name)) or list(by_name))
     if reader.schema is not None:
-        column_of = {name: column_of[name] for name in match_columns_to_read(reader.schema, list(column_of))}
+        column_of = {name: column_of[name] for name in match_reader_columns(reader.schema, list(column_of))}
     return source[[by_name[name] for name in (*column_of.values(), *reader.number_columns.values())]]
 
 
@@ -171,7 +171,7 @@ def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
 # scheduler decides what to move, and a worker what to spill.
 
 
-class CodedPartition(NamedTuple):
+class DaskPartition(NamedTuple):
     """A coded partition."""
 
     blocks: list[Block]
@@ -184,18 +184,18 @@ class CodedPartition(NamedTuple):
         return (block.scaled(self.each * factor) for block in self.blocks)
 
 
-def scan_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader]) -> Scan:
+def scan_dask_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader]) -> Scan:
     """Return what a partition adds to the schema and to the number and the weight of the records."""
     names, reader = how
-    with _naming_partition(number):
-        return reader.scan(_open_partition(frame, names))
+    with _naming_dask_partition(number):
+        return reader.scan(_open_dask_partition(frame, names))
 
 
-def code_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, Schema, bool]) -> CodedPartition:
+def code_dask_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, Schema, bool]) -> DaskPartition:
     """Return a partition's records in blocks of cells: all of them as they are, or those to be fitted."""
     names, reader, schema, for_fit = how
-    with _naming_partition(number):
-        columns, weights, people = reader.split(_open_partition(frame, names))
+    with _naming_dask_partition(number):
+        columns, weights, people = reader.split(_open_dask_partition(frame, names))
         pointers, cells, _ = reader.encode(columns, schema)
         records = Records.from_cells(schema, pointers, cells, weights, people)
         totals, each = Totals(), 1.0
@@ -203,45 +203,45 @@ def code_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, 
             records, totals = Totals.of_fitted(records)
             records, each = records.apart_from_weight()
             totals = totals._replace(n_fitted=records.n_records, n_fitted_observed=records.n_observed)
-        return CodedPartition([_partition_block(block) for block in records.blocks()], totals, each)
+        return DaskPartition([_dask_partition_block(block) for block in records.blocks()], totals, each)
 
 
-def sum_partition(part: CodedPartition, number: int, work: tuple[PerBlock[T], Combine[T], float]) -> T:
+def sum_dask_partition(part: DaskPartition, number: int, work: tuple[PerBlock[T], Combine[T], float]) -> T:
     """Return the combination of what a function gives for each block of a partition, its weights times a factor."""
     per_block, combine, factor = work
-    with _naming_partition(number):
+    with _naming_dask_partition(number):
         return functools.reduce(combine, map(per_block, part.scaled(factor)))
 
 
-def combine_partitions(results: Sequence[T], combine: Combine[T]) -> T:
+def combine_dask_partitions(results: Sequence[T], combine: Combine[T]) -> T:
     """Return the combination of some partitions' results, in their order."""
     # Sums are added to in place, but here each is another task's result, which may be asked for once more when a
     # worker dies.
     return functools.reduce(combine, map(copy.deepcopy, results))
 
 
-def sample_partition(part: CodedPartition, number: int, how: tuple[Schema, float, int, float]) -> Block:
+def sample_dask_partition(part: DaskPartition, number: int, how: tuple[Schema, float, int, float]) -> Block:
     """Return a random share of a partition's records, the same whichever worker draws it, weights times a factor."""
     schema, share, seed, factor = how
-    records = _joined_partitions(schema, part.blocks)
+    records = _joined_dask_partitions(schema, part.blocks)
     if share < 1:
         records = records.thinned(share, np.random.default_rng([seed, number]))
     return records.as_block().scaled(part.each * factor)
 
 
-def _joined_partitions(schema: Schema, blocks: Sequence[Block]) -> Records:
+def _joined_dask_partitions(schema: Schema, blocks: Sequence[Block]) -> Records:
     """Return the records of blocks, one block after the other."""
     return Records.joined([Records.from_block(schema, block) for block in blocks])
 
 
-def _partition_block(block: Block) -> Block:
+def _dask_partition_block(block: Block) -> Block:
     """Return a block that holds its own cells only, not those of its neighbours."""
     first, last = int(block.pointers[0]), int(block.pointers[-1])
     return block._replace(pointers=block.pointers - first, cells=block.cells[first:last])
 
 
-def _open_partition(frame: Any, names: tuple[str, ...]) -> RawColumns:
-    columns = open_columns(frame)
+def _open_dask_partition(frame: Any, names: tuple[str, ...]) -> RawColumns:
+    columns = open_raw_columns(frame)
     if sorted(columns.names) != sorted(names):
         raise DataError(
             f"it has the columns {shortlist(columns.names)}, and the Dask DataFrame has {shortlist(names)}; "
@@ -251,10 +251,10 @@ def _open_partition(frame: Any, names: tuple[str, ...]) -> RawColumns:
 
 
 @contextmanager
-def _naming_partition(number: int) -> Iterator[None]:
+def _naming_dask_partition(number: int) -> Iterator[None]:
     """Name the partition in an error, and the worker whose memory ran out."""
     try:
-        with naming(f"partition {number}"):
+        with errors_at(f"partition {number}"):
             yield
     except MemoryError as error:
         raise ClusterError(f"partition {number}: {_dask_worker()} ran out of memory; {_MEMORY_ADVICE}") from error
@@ -287,7 +287,7 @@ def _combined_by_dask(items: Sequence[Any], combine: Combine[T], threads: int | 
     """Return all results combined by the workers, as a tree, in their order."""
     import dask
 
-    how, task = _sent_by_dask(combine), dask.delayed(combine_partitions, pure=False)
+    how, task = _sent_by_dask(combine), dask.delayed(combine_dask_partitions, pure=False)
     while len(items) > 1:
         items = [task(items[first : first + _FAN_IN], how) for first in range(0, len(items), _FAN_IN)]
     result: T = _run_dask("compute", items, threads)[0]

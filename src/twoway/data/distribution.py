@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError, check_known
-from twoway.notebook import html_table
-from twoway.schema import Label, Variable
-from twoway.text import MAX_WIDTH, aligned, printable
+from twoway.notebook import notebook_table
+from twoway.schema import Variable
+from twoway.text import MAX_WIDTH, aligned_text, printable
 
 Quantity: TypeAlias = Literal["probability", "expectation", "difference", "ratio"]
 """What the numbers of a distribution are."""
@@ -162,11 +163,11 @@ class Distribution:
     def _repr_html_(self) -> str:
         if len(self.variables) != 2:
             return distribution_html(self.variables, {self.quantity: self.array})
-        rows, note = _cross_tab_rows(self, MAX_ROWS, MAX_COLUMNS, MAX_WIDTH, {})
+        rows, note = self._cross_tab_rows(MAX_ROWS, MAX_COLUMNS, MAX_WIDTH, {})
         bars = np.full((len(rows) - 1, len(rows[0]) - 1), np.nan)
         shown = self.array[:MAX_ROWS, :MAX_COLUMNS]
-        bars[:, : shown.shape[1]] = _bar_lengths(shown)
-        return html_table(rows, bars, note)
+        bars[:, : shown.shape[1]] = _distribution_bars(shown)
+        return notebook_table(rows, bars, note)
 
     def to_text(self, *, whole: bool = True, beside: Mapping[str, Floats] | None = None) -> str:
         """Return the table as lines of text: all of it, or as much as is printed by default.
@@ -177,15 +178,41 @@ class Distribution:
         n_rows, n_columns, width = (None, None, None) if whole else (MAX_ROWS, MAX_COLUMNS, MAX_WIDTH)
         if len(self.variables) == 2:
             n_columns = n_columns and n_columns // (2 if beside else 1)
-            return aligned(*_cross_tab_rows(self, n_rows, n_columns, width, beside or {}))
+            return aligned_text(*self._cross_tab_rows(n_rows, n_columns, width, beside or {}))
         return distribution_text(self.variables, {self.quantity: self.array, **(beside or {})}, n_rows, width)
+
+    def _cross_tab_rows(
+        self, n_rows: int | None, n_columns: int | None, width: int | None, beside: Mapping[str, Floats]
+    ) -> tuple[list[list[str]], str]:
+        """Return a cross-tabulation as rows of text, and a note below them."""
+        rows, columns = self.variables
+        shown = columns.categories[:n_columns]
+        labels = rows.categories[:n_rows]
+        hidden_columns, hidden_rows = len(columns) - len(shown), len(rows) - len(labels)
+        mark = ["…"] if hidden_columns else []
+        head = f"{printable(rows.name, width)} \\ {printable(columns.name, width)}"
+        bases = [name for name in _BASES if name in beside]
+        heads = [name.replace("_", " ") for name in bases]
+        printed = [[head, *(printable(label, width) for label in shown), *mark, *heads]]
+        for row, label in enumerate(labels):
+            cells = [_distribution_share(number) for number in self.array[row, : len(shown)]]
+            if "observed" in beside:
+                seen = map(_distribution_share, beside["observed"][row])
+                cells = [f"{cell} ({share})" for cell, share in zip(cells, seen, strict=False)]
+            records = (_distribution_number(name, beside[name][row, 0]) for name in bases)
+            printed.append([printable(label, width), *cells, *mark, *records])
+        numbers = {"rows": hidden_rows, "columns": hidden_columns}
+        hidden = [f"{number} more {what}" for what, number in numbers.items() if number]
+        more = [f"… {' and '.join(hidden)}"] if hidden else []
+        more += ["in brackets: the observed share"] if "observed" in beside else []
+        return printed, "\n".join(more)
 
 
 # Numbers of records beside shares.
 _BASES = ("records", "effective_records")
 
 
-def _probability_text(probability: float) -> str:
+def _distribution_share(probability: float) -> str:
     """Return a probability with four decimals, or in powers of ten where those would show nothing; "–" for NaN."""
     if probability != probability:
         return "–"
@@ -193,57 +220,30 @@ def _probability_text(probability: float) -> str:
 
 
 def _distribution_number(column: str, number: float) -> str:
-    return f"{number:,.0f}" if column.endswith("records") else _probability_text(number)
+    return f"{number:,.0f}" if column.endswith("records") else _distribution_share(number)
 
 
-def _bar_lengths(numbers: Floats) -> Floats:
+def _distribution_bars(numbers: Floats) -> Floats:
     """Return the numbers as parts of the largest; of numbers below 0 none."""
     return np.asarray(np.maximum(numbers, 0.0) / max(np.nanmax(numbers, initial=0.0), np.finfo(float).tiny))
-
-
-def _cross_tab_rows(
-    table: Distribution, n_rows: int | None, n_columns: int | None, width: int | None, beside: Mapping[str, Floats]
-) -> tuple[list[list[str]], str]:
-    """Return a cross-tabulation as rows of text, and a note below them."""
-    rows, columns = table.variables
-    shown = columns.categories[:n_columns]
-    labels = rows.categories[:n_rows]
-    hidden_columns, hidden_rows = len(columns) - len(shown), len(rows) - len(labels)
-    mark = ["…"] if hidden_columns else []
-    head = f"{printable(rows.name, width)} \\ {printable(columns.name, width)}"
-    bases = [name for name in _BASES if name in beside]
-    heads = [name.replace("_", " ") for name in bases]
-    printed = [[head, *(printable(label, width) for label in shown), *mark, *heads]]
-    for row, label in enumerate(labels):
-        cells = [_probability_text(number) for number in table.array[row, : len(shown)]]
-        if "observed" in beside:
-            seen = map(_probability_text, beside["observed"][row])
-            cells = [f"{cell} ({share})" for cell, share in zip(cells, seen, strict=False)]
-        records = (_distribution_number(name, beside[name][row, 0]) for name in bases)
-        printed.append([printable(label, width), *cells, *mark, *records])
-    numbers = {"rows": hidden_rows, "columns": hidden_columns}
-    hidden = [f"{number} more {what}" for what, number in numbers.items() if number]
-    more = [f"… {' and '.join(hidden)}"] if hidden else []
-    more += ["in brackets: the observed share"] if "observed" in beside else []
-    return printed, "\n".join(more)
 
 
 def distribution_text(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
 ) -> str:
     """Return numbers of cells, arrays with one axis per variable, as lines of text: one row per cell."""
-    return aligned(*_list_rows(variables, columns, n_rows, width))
+    return aligned_text(*_distribution_rows(variables, columns, n_rows, width))
 
 
 def distribution_html(variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]]) -> str:
     """Return the same as a table of HTML, with a bar for the first number."""
-    rows, note = _list_rows(variables, columns, MAX_ROWS, MAX_WIDTH)
+    rows, note = _distribution_rows(variables, columns, MAX_ROWS, MAX_WIDTH)
     bars = np.full((len(rows) - 1, len(columns)), np.nan)
-    bars[:, 0] = _bar_lengths(next(iter(columns.values())).ravel()[:MAX_ROWS])
-    return html_table(rows, bars, note)
+    bars[:, 0] = _distribution_bars(next(iter(columns.values())).ravel()[:MAX_ROWS])
+    return notebook_table(rows, bars, note)
 
 
-def _list_rows(
+def _distribution_rows(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
 ) -> tuple[list[list[str]], str]:
     """Return a row of text for each cell, below a head, and a note below them."""

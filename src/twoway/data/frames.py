@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
+from twoway.category_labels import label_array, sort_labels
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Variable, label_key, sort_labels
+from twoway.schema import Variable
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -26,27 +27,6 @@ if TYPE_CHECKING:
 LIBRARIES = ("pandas", "polars", "pyarrow")
 Fill: TypeAlias = tuple[Ints, NDArray[Any]]
 """The rows of a column to be filled, and what goes there; both of shape (n_holes,)."""
-
-
-def label_array(labels: Sequence[Label]) -> NDArray[Any]:
-    """Return labels as an array of the plainest dtype that keeps each of them as it is.
-
-    Examples
-    --------
-    >>> label_array((1, 2)).dtype, label_array((1, 2.5)).dtype, label_array((1, "a")).dtype
-    (dtype('int64'), dtype('float64'), dtype('O'))
-    """
-    kinds = {label_key(label)[0] for label in labels}
-    if kinds == {"truth"}:
-        return np.array(labels, dtype=np.bool_)
-    if kinds == {"number"}:
-        if all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in labels):
-            return np.array(labels, dtype=np.int64)
-        if all(isinstance(label, float) or abs(int(label)) <= 2**53 for label in labels):
-            return np.array(labels, dtype=np.float64)
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
 
 
 def make_frame(columns: Mapping[str, NDArray[Any]], library: str = "pandas", mixed: Collection[str] = ()) -> Any:
@@ -117,10 +97,10 @@ def frame_in_memory(frame: Any) -> Any:
         return frame
     if library == "polars":
         return frame.collect() if hasattr(frame, "collect") else frame
-    return table_of_capsule(frame)
+    return arrow_frame(frame)
 
 
-def table_of_capsule(source: Any) -> Any:
+def arrow_frame(source: Any) -> Any:
     """Return what hands out Arrow data, as a stream or as one batch, as an Arrow table; other things as they are."""
     if not (hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")):
         return source

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from twoway.category_labels import Label, label_key, sort_labels
 from twoway.errors import DataError
-from twoway.schema import Label, Schema, Variable, label_key, sort_labels
+from twoway.schema import Schema, Variable
 from twoway.text import text_beside
 
 

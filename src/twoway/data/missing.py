@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
+from twoway.category_labels import Label, label_key, plain_label
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, Schema, Variable, label_key, plain_label
+from twoway.schema import Schema, Variable
 
 USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
 """Text that means "not observed" in any column."""
 
 
-class MarkerSet(frozenset[tuple[str, object]]):
+class MissingMarkers(frozenset[tuple[str, object]]):
     """Labels that mean "not observed", as they are compared; so do the numbers within the ranges among them."""
 
     @functools.cached_property
@@ -38,7 +39,7 @@ class MarkerSet(frozenset[tuple[str, object]]):
 
 
 _USUAL_KEYS = frozenset(("text", label) for label in USUAL)
-Markers: TypeAlias = MarkerSet
+Markers: TypeAlias = MissingMarkers
 Unseen: TypeAlias = Literal["error", "missing", "extend"]
 """What a label gets that a schema does not have; only records in memory can extend theirs."""
 _DIGITS = 40
@@ -149,7 +150,7 @@ def is_null(label: object) -> bool:
         return not hasattr(label, "__len__")
 
 
-def clean_label(label: object, name: str, markers: Markers = Markers()) -> Label | None:  # noqa: B008  # frozen
+def label_unless_missing(label: object, name: str, markers: Markers = Markers()) -> Label | None:  # noqa: B008  # frozen
     """Return a raw label as a category, or None where it means "missing"."""
     if is_null(label):
         return None
@@ -166,11 +167,11 @@ def _plain_missing_labels(labels: Iterable[object]) -> tuple[object, ...]:
     """Return labels as plain ones, without those that mean "not observed" in any case."""
     if isinstance(labels, str) or not isinstance(labels, Iterable):
         labels = (labels,)
-    plain = (missing_key(range_of_numbers(label))[1] for label in labels if not is_null(label))
+    plain = (missing_key(missing_range(label))[1] for label in labels if not is_null(label))
     return tuple(int(label) if isinstance(label, float) and label.is_integer() else label for label in plain)
 
 
-def range_of_numbers(label: object) -> object:
+def missing_range(label: object) -> object:
     """Return a pair of numbers as a range with ends that every file can hold; other labels as they are."""
     if not isinstance(label, tuple | list):
         return label

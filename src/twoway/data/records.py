@@ -18,14 +18,14 @@ from twoway.arrays import Bools, Floats, Ints
 from twoway.data.distribution import Distribution
 from twoway.data.frames import frame_library_of
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.source import NO_NUMBERS, Block, Combine, PerBlock
+from twoway.data.stored_records import NO_NUMBERS, Block, Combine, PerBlock
 from twoway.data.weights import WeightTotals, is_unit_weight, merged_weights, scaled_weights, weight_per_person
 from twoway.errors import DataError
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
-    from twoway.data.declarations import Columns
+    from twoway.data.columns import Columns
 
 WORTH_MERGING = 0.9
 """Records without weights are merged where fewer than this share of them differ."""
@@ -123,9 +123,9 @@ class Records:
         schema: Schema | None = None,
         unseen: Unseen = "error",
     ) -> None:
-        from twoway.data.columns import RawColumns
-        from twoway.data.declarations import Columns
-        from twoway.data.reading import Reader, read
+        from twoway.data.columns import Columns
+        from twoway.data.raw_columns import RawColumns
+        from twoway.data.reader import Reader, read
 
         before = source if isinstance(source, Records) else None
         if before is not None and schema is None and columns is None and not missing:
@@ -189,7 +189,7 @@ class Records:
         return f"Records({self.n_records} records, {len(self.schema)} variables, {cells})"
 
     def _repr_html_(self) -> str:
-        from twoway.data.showing import records_html
+        from twoway.data.records_html import records_html
 
         return records_html(self)
 

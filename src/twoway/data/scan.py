@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
+from twoway.category_labels import Label, label_key, sort_labels
 from twoway.data.binning import bin_means
-from twoway.data.columns import LabelsByKey, RawColumns, check_number_of_column_labels
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.missing import Markers, MissingLabels, missing_key
+from twoway.data.raw_columns import LabelsByKey, RawColumns, check_number_of_column_labels
 from twoway.data.weights import WeightTotals
 from twoway.errors import DataError, warn_caller
-from twoway.schema import Label, Schema, label_key, sort_labels
+from twoway.schema import Schema
 
 
 @dataclass
@@ -117,7 +118,7 @@ class Scan:
                 variable = replace(bins[name], values=tuple(means), is_found=True, missing=own)
             else:
                 variable = declared[column].variable(name, self._categories(name), name in self.ordered, own)
-                _warn_of_spaces(column, variable.categories)
+                self._warn_of_spaces(column, variable.categories)
             variables.append(replace(variable, column=None if column == name else column))
         return Schema(tuple(variables))
 
@@ -131,17 +132,17 @@ class Scan:
             "drop it, or give a schema with its categories"
         )
 
-
-def _warn_of_spaces(column: str, labels: Sequence[Label]) -> None:
-    """Warn where two labels differ in spaces alone, which most often mean one category."""
-    by_words: dict[str, str] = {}
-    for label in labels:
-        if not isinstance(label, str):
-            continue
-        if (same := by_words.setdefault(" ".join(label.split()), label)) is not label:
-            warn_caller(
-                f"labels that differ in spaces alone are different categories, such as {same!r} and {label!r} of "
-                f"column {column!r}; declare them as one (columns) if they are",
-                once=True,
-            )
-            return
+    @staticmethod
+    def _warn_of_spaces(column: str, labels: Sequence[Label]) -> None:
+        """Warn where two labels differ in spaces alone, which most often mean one category."""
+        by_words: dict[str, str] = {}
+        for label in labels:
+            if not isinstance(label, str):
+                continue
+            if (same := by_words.setdefault(" ".join(label.split()), label)) is not label:
+                warn_caller(
+                    f"labels that differ in spaces alone are different categories, such as {same!r} and {label!r} of "
+                    f"column {column!r}; declare them as one (columns) if they are",
+                    once=True,
+                )
+                return

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoway.data.declarations import Columns
+    from twoway.data.columns import Columns
 
 
 def columns_toml(columns: Columns, notes: Mapping[str, Iterable[str]]) -> str:

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from twoway.errors import FileFormatError, MissingFileError, whole_number
+from twoway.errors import FileFormatError, MissingFileError, check_whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,7 @@ def digits(levels: int = 4) -> pd.DataFrame:
     import pandas as pd
     from sklearn.datasets import load_digits
 
-    whole_number("levels", levels, 2, 17)
+    check_whole_number("levels", levels, 2, 17)
     bunch = load_digits()
     grey = np.minimum(bunch.data.astype(int) * levels // 17, levels - 1)
     frame = pd.DataFrame(grey, columns=[f"r{row}c{column}" for row in range(8) for column in range(8)])

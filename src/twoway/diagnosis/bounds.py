@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, unknown, whole_number
+from twoway.errors import DataError, check_whole_number, unknown_name
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 
@@ -83,7 +83,7 @@ class Bound:
 def _check_bound_numbers(*, form: str | None = None, **numbers: float) -> None:
     """Raise if a number is out of its range."""
     if form not in ("printed", "corrected", None):
-        raise unknown("form of the theorem", form, ("printed", "corrected"))
+        raise unknown_name("form of the theorem", form, ("printed", "corrected"))
     for name, value in numbers.items():
         most = {"observed": 1.0, "risk": 1.0}.get(name, math.inf)
         if not (isinstance(value, int | float | np.number) and 0 < value <= most):
@@ -118,7 +118,7 @@ def table_error(n_records: float, observed: float = 1.0, risk: float = 0.05, *, 
     does not apply: share of observed cells, at least √(8/S · log(2/δ)): fails (needs 0.5432, is 0.1)
     """
     _check_bound_numbers(n_records=n_records, observed=observed, risk=risk)
-    log = math.log(2.0 * whole_number("n_tables", n_tables, 1) / risk)
+    log = math.log(2.0 * check_whole_number("n_tables", n_tables, 1) / risk)
     least = math.sqrt(8.0 / n_records * log)
     error = math.sqrt(2.0) * (1.0 + math.sqrt(log)) / (observed * math.sqrt(n_records))
     condition = Condition("share of observed cells, at least √(8/S · log(2/δ))", least, observed, observed >= least)
@@ -135,7 +135,7 @@ def records_for_table_error(error: float, observed: float = 1.0, risk: float = 0
     100000
     """
     _check_bound_numbers(error=error, observed=observed, risk=risk)
-    log = math.log(2.0 * whole_number("n_tables", n_tables, 1) / risk)
+    log = math.log(2.0 * check_whole_number("n_tables", n_tables, 1) / risk)
     return max(2.0 * (1.0 + math.sqrt(log)) ** 2 / (observed * error) ** 2, 8.0 * log / observed**2)
 
 
@@ -171,7 +171,7 @@ def split_constants(pmf: JointPMF, first: Sequence[str] | int) -> SplitConstants
     """
     names = pmf.schema.names
     if isinstance(first, int):
-        first = names[: whole_number("first", first, 1)]
+        first = names[: check_whole_number("first", first, 1)]
     is_first = np.isin(np.arange(len(names)), pmf.schema.indices(first))
     if is_first.all() or not is_first.any():
         raise DataError(f"both groups need at least one of the {len(names)} variables; the first has {is_first.sum()}")

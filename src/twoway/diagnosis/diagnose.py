@@ -12,13 +12,13 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.checks.contradiction import find_contradiction
 from twoway.checks.fit_quality import FitQuality, fit_quality
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.diagnosis import alternatives
 from twoway.diagnosis.alternatives import AlternativeDistance, Alternatives, fit_alternatives, tables_of_alternatives
 from twoway.diagnosis.conditions import SMALL, check_conditions
 from twoway.diagnosis.hidden import diagnose_hidden
 from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, verdict_by_findings, verdict_by_graph
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
 from twoway.model.pmf import JointPMF
@@ -73,8 +73,8 @@ def diagnose(
     >>> print(diagnose(draw_records(uniform_entries(6, 4, 4), 3000), rank=4).kind)
     not from these tables
     """
-    seed = whole_number("seed", seed, 0)
-    rank = None if rank is None else whole_number("rank", rank, 1)
+    seed = check_whole_number("seed", seed, 0)
+    rank = None if rank is None else check_whole_number("rank", rank, 1)
     with Watch.showing(monitor) as watch:
         model, evidence = None, None
         given: Tables | PublishedTables | None = None

@@ -13,7 +13,7 @@ import numpy as np
 from twoway.datasets.synthetic import draw_records
 from twoway.diagnosis.alternatives import AlternativeDistance
 from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.fitting.fit import count, fit
 from twoway.fitting.structure import Structure
 from twoway.model.comparison import total_variation
@@ -139,12 +139,12 @@ def plan(
         raise DataError(f"error must be a total variation between 0 and 1, not {error!r}")
     if not (isinstance(observed, int | float) and 0 < observed <= 1):
         raise DataError(f"observed must be a share above 0 and at most 1, not {observed!r}")
-    trials, seed = whole_number("trials", trials, 1), whole_number("seed", seed, 0)
+    trials, seed = check_whole_number("trials", trials, 1), check_whole_number("seed", seed, 0)
     truth = _planned_model(model, rank, seed)
     asked = truth.schema.subset(truth.schema.names if names is None else names).names
     n_cells = len(truth.schema) * observed
     usual = [size for size in _SIZES if size * n_cells <= _MAX_CELLS] or _SIZES[:1]
-    planned = sorted({whole_number("a size", size, 2) for size in (usual if sizes is None else sizes)})
+    planned = sorted({check_whole_number("a size", size, 2) for size in (usual if sizes is None else sizes)})
     if not planned:
         raise DataError("there must be at least one number of records to try; got none")
     is_joint = len(asked) == len(truth.schema)
@@ -180,7 +180,7 @@ def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> Joi
     if rank is None:
         raise DataError("a schema does not show how variables depend on each other; give a rank to assume")
     random = np.random.default_rng(seed)
-    rows = [random.dirichlet(np.ones(whole_number("rank", rank, 1)), size) for size in model.sizes]
+    rows = [random.dirichlet(np.ones(check_whole_number("rank", rank, 1)), size) for size in model.sizes]
     return JointPMF(np.full(rank, 1.0 / rank), [row / row.sum(axis=0) for row in rows], model)
 
 

@@ -22,7 +22,7 @@ from twoway.solvers.rank import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph, pairs_without_table
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed, plain_data, shortlist
+from twoway.text import crossed_text, plain_data, shortlist
 
 Kind = Literal["recoverable", "recoverable if", "not from these tables"]
 
@@ -168,7 +168,7 @@ class Diagnosis(Shown):
         if len(self.components) > _MAX_NOTES:
             lines.append(f"  … {len(self.components) - _MAX_NOTES} more notes on components")
         missing = self.missing[:_MAX_MISSING]
-        lines += [f"  a table of {crossed(table.variables)} would help: {table.why}" for table in missing]
+        lines += [f"  a table of {crossed_text(table.variables)} would help: {table.why}" for table in missing]
         return "\n".join([*lines, *(f"→ {step}" for step in self.advice)])
 
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.weights import record_weights
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
 from twoway.report import StopReason
@@ -162,14 +162,14 @@ def fit_average(
     held_out
         The records to choose by. None holds out a part of the others.
     """
-    rank = None if rank is None else whole_number("rank", rank, 1)
+    rank = None if rank is None else check_whole_number("rank", rank, 1)
     if smoothing is not None and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
         raise DataError(f"smoothing must be None or a number of pseudo-records of at least 0, not {smoothing!r}")
-    n_starts = whole_number("n_starts", n_starts, 1)
+    n_starts = check_whole_number("n_starts", n_starts, 1)
     if records.n_silent == records.n_records:
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
     records = records.for_fit()
-    threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    threads = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
     forms = forms if rank is None and smoothing is None else ("single",)
     sample = records.sample(_SAMPLE_CELLS_OF_TREES if "trees" in forms else _SAMPLE_CELLS, seed=seed)
     choice = _AveragingChoice(sample, loss, tol, seed, threads, forms, held_out)

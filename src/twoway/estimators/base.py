@@ -13,17 +13,18 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from twoway.arrays import Bools, Floats
+from twoway.category_labels import Label, sort_labels
 from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin, with_bins
-from twoway.data.columns import RawColumns, open_columns
 from twoway.data.frames import frame_in_memory
 from twoway.data.missing import MissingLabels, Unseen
-from twoway.data.reading import check_reading_options
+from twoway.data.raw_columns import RawColumns, open_raw_columns
+from twoway.data.reader import check_reader_options
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, UnknownNameError, warn_caller, whole_number
+from twoway.errors import DataError, UnknownNameError, check_whole_number, warn_caller
 from twoway.estimators.averaging import Average, Loss, fit_average
 from twoway.report import StopReason
-from twoway.schema import Label, Variable, sort_labels
+from twoway.schema import Variable
 from twoway.text import shortlist
 
 # Columns of more different whole numbers than this are put into bins: few records are like any one of them.
@@ -124,7 +125,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
                 raise DataError("X has 0 records; a minimum of 1 is required")
         else:
             X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=names is None)
-        columns = open_columns(X)
+        columns = open_raw_columns(X)
         if names is None:
             is_named = hasattr(self, "feature_names_in_")
             names = columns.names if is_named else tuple(f"x{place}" for place in range(len(columns.names)))
@@ -230,7 +231,7 @@ class JointPMFEstimator(TableEstimator):
         """Return X, its columns in the order of training, and its records."""
         check_is_fitted(self)
         X, columns = self._open(X, self._schema.names)
-        check_reading_options(None, (), self.unseen)
+        check_reader_options(None, (), self.unseen)
         try:
             return X, Records(columns, schema=self._schema)
         except UnknownNameError:
@@ -255,7 +256,7 @@ class JointPMFEstimator(TableEstimator):
     def _seed_of(random_state: Any) -> int:
         """Return the seed that scikit-learn's ``random_state`` stands for."""
         if isinstance(random_state, int | np.integer):
-            return whole_number("random_state", random_state, 0)
+            return check_whole_number("random_state", random_state, 0)
         return int(check_random_state(random_state).randint(2**31))
 
     def _fit_average(self, records: Records, loss: Loss, *, tol: float = 1e-3, **more: Any) -> Average:

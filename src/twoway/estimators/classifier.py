@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.data.weights import record_weights
 from twoway.errors import DataError
 from twoway.estimators.averaging import CLASS_FORMS, Losses

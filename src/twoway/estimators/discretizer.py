@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.binning import Strategy, make_bins
-from twoway.data.columns import RawColumns
+from twoway.data.raw_columns import RawColumns
 from twoway.data.records import Records
 from twoway.errors import check_known
 from twoway.estimators.base import TableEstimator

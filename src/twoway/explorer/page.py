@@ -24,7 +24,7 @@ from twoway.model.intervals import interval_angle
 from twoway.model.pmf import JointPMF, check_pmf, pmf_of
 from twoway.schema import Variable
 from twoway.segmentation.segments import Segments
-from twoway.storage.container import check_path, whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file, check_file_path
 from twoway.uncertainty.bootstrap import Bootstrap
 from twoway.uncertainty.observed_tables import LEAST_REPLICATES
 
@@ -94,12 +94,12 @@ def explore(
     if not isinstance(pmf, Bootstrap | Segments):
         check_pmf(pmf)
     if path is not None:
-        check_path(path)
+        check_file_path(path)
     name = "twoway" if path is None else Path(path).stem
     text = render_page(describe_page(pmf, name if title is None else title, counts=counts))
     if path is None:
         return Page(text)
-    with whole_or_not_at_all(path) as stream:
+    with atomic_file(path) as stream:
         stream.write(text.encode())
     return None
 

@@ -12,7 +12,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.fitting.fit import fit
-from twoway.fitting.published import published_report
+from twoway.fitting.published_fit import reported_published_fit
 from twoway.model.pmf import JointPMF
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Descent, Loop
@@ -23,7 +23,7 @@ from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed
+from twoway.text import crossed_text
 
 # Pseudo-people by which an area is drawn toward the whole, of which one number is chosen for all areas.
 _STRENGTHS = tuple(10.0**power for power in range(7))
@@ -70,14 +70,14 @@ def fit_areas(
     }
     whole = fit(_sum_of_areas(by_area), seed=seed, **options)
     threads = options.get("threads")
-    strength = _chosen_strength(by_area, whole, seed, threads)
+    strength = _area_strength(by_area, whole, seed, threads)
     models = {}
     for name, own in by_area.items():
         loop = Loop(f"area {name}", _PASSES, _TOL)
-        descent = _drawn_toward(whole, TableSums.of(own, threads), strength, loop)
+        descent = _area_drawn_toward(whole, TableSums.of(own, threads), strength, loop)
         note = f"drawn toward the model of all {len(by_area)} areas by {strength:g} pseudo-people"
         assert whole.report is not None
-        models[name] = published_report(own, whole.report, descent, [note])
+        models[name] = reported_published_fit(own, whole.report, descent, [note])
     return models
 
 
@@ -89,13 +89,13 @@ def _sum_of_areas(by_area: Mapping[str, PublishedTables]) -> PublishedTables:
             raise DataError(
                 f"areas that share strength need the same tables; {name!r} has, unlike {first_name!r}, {difference}"
             )
-    sums = [reduce(_added, own) for own in zip(*(area.tables for area in by_area.values()), strict=True)]
+    sums = [reduce(_added_areas, own) for own in zip(*(area.tables for area in by_area.values()), strict=True)]
     return replace(first, tables=tuple(sums))
 
 
-def _added(one: PublishedTable, other: PublishedTable) -> PublishedTable:
+def _added_areas(one: PublishedTable, other: PublishedTable) -> PublishedTable:
     if (one.variables, one.categories, dict(one.within)) != (other.variables, other.categories, dict(other.within)):
-        raise DataError(f"areas that share strength need the same tables; {crossed(one.variables)} differs")
+        raise DataError(f"areas that share strength need the same tables; {crossed_text(one.variables)} differs")
     totals = {axes: one.totals[axes] + other.totals[axes] for axes in one.totals if axes in other.totals}
     return replace(
         one,
@@ -107,7 +107,7 @@ def _added(one: PublishedTable, other: PublishedTable) -> PublishedTable:
     )
 
 
-def _drawn_toward(whole: JointPMF, sums: TableSums, strength: float, loop: Loop) -> Descent:
+def _area_drawn_toward(whole: JointPMF, sums: TableSums, strength: float, loop: Loop) -> Descent:
     """Return the fit of an area, with pseudo-people who are like those of the whole."""
     prior = theta_of(whole)[:, : whole.rank]
     (tree,) = whole.trees.trees
@@ -126,17 +126,17 @@ def _drawn_toward(whole: JointPMF, sums: TableSums, strength: float, loop: Loop)
     return fit_cells_by_em(sums, whole, Smoothing(amount, amount), loop, prior)
 
 
-def _chosen_strength(by_area: Mapping[str, PublishedTables], whole: JointPMF, seed: int, threads: int | None) -> float:
+def _area_strength(by_area: Mapping[str, PublishedTables], whole: JointPMF, seed: int, threads: int | None) -> float:
     """Return the number of pseudo-people with which counts that were held out are predicted best."""
     random = np.random.default_rng([seed, 1])
     names = random.permutation(list(by_area))[:_MOST_AREAS]
-    parts = [_parted(by_area[name], random) for name in names.tolist()]
+    parts = [_parted_area(by_area[name], random) for name in names.tolist()]
     scores = []
     for strength in _STRENGTHS:
         loop = Loop("choosing how much areas share", _CHOICE_PASSES, 1e-5, Watch())
         score = 0.0
         for train, held in parts:
-            pmf = _drawn_toward(whole, TableSums.of(train, threads), strength, loop).pmf
+            pmf = _area_drawn_toward(whole, TableSums.of(train, threads), strength, loop).pmf
             expected = TableSums.of(held, threads).expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
             # Per person, so that one large area does not decide for all small ones.
             score += expected.log_likelihood / sum(table.weight for table in held.tables)
@@ -144,18 +144,18 @@ def _chosen_strength(by_area: Mapping[str, PublishedTables], whole: JointPMF, se
     return _STRENGTHS[int(np.argmax(scores))]
 
 
-def _parted(published: PublishedTables, random: np.random.Generator) -> tuple[PublishedTables, PublishedTables]:
+def _parted_area(published: PublishedTables, random: np.random.Generator) -> tuple[PublishedTables, PublishedTables]:
     """Return tables without some of their people, and tables of these."""
     train, held = [], []
     for table in published.tables:
         people = np.rint(table.shares * max(table.weight, 1.0)).astype(np.int64)
         out = random.binomial(people, _HELD_OUT).astype(np.float64)
-        train.append(_with_counts(table, people - out))
+        train.append(_area_with_counts(table, people - out))
         if out.any():
-            held.append(_with_counts(table, out))
+            held.append(_area_with_counts(table, out))
     bare = replace(published, exact=(), impossible=())
     return replace(bare, tables=tuple(train)), replace(bare, tables=tuple(held))
 
 
-def _with_counts(table: PublishedTable, counts: Floats) -> PublishedTable:
+def _area_with_counts(table: PublishedTable, counts: Floats) -> PublishedTable:
     return replace(table, counts=counts, low=counts, high=counts, weight=float(counts.sum()), totals={})

@@ -18,21 +18,21 @@ from twoway.arrays import times_log
 from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import modelled_shares
 from twoway.data.frames import frame_library_of
-from twoway.data.source import Block, RecordSource
-from twoway.errors import DataError, unknown_option, whole_number
-from twoway.fitting.published import fit_published_tables
+from twoway.data.stored_records import Block, RecordSource
+from twoway.errors import DataError, check_whole_number, unknown_option
+from twoway.fitting.published_fit import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
 from twoway.fitting.structure import (
-    Fitted,
+    FittedStructure,
     Structure,
-    fit_best,
-    fit_closer,
-    fit_mixture,
-    fit_single,
-    fit_tree,
-    tree_edges,
+    fit_best_structure,
+    fit_mixture_structure,
+    fit_single_structure,
+    fit_structure_closer,
+    fit_tree_structure,
+    structure_edges,
 )
-from twoway.fitting.update import counts_of_records
+from twoway.fitting.update import updated_counts
 from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
@@ -126,9 +126,9 @@ def fit(
     >>> print(pmf.report.stop_reason)
     converged
     """
-    _refuse_options(fit, others)
+    _refuse_fit_options(fit, others)
     began = time.monotonic()
-    deadline = began + _fit_seconds(seconds)
+    deadline = began + _fit_time_limit(seconds)
     if isinstance(source, United):
         source = source.source if isinstance(source.source, PublishedTables) else source
     if isinstance(source, PublishedTables):
@@ -146,41 +146,41 @@ def fit(
         )
         with Watch.showing(monitor, deadline=deadline) as watch:
             return fit_published_tables(source, fit_tables, watch, threads, began)
-    seed = whole_number("seed", seed, 0)
-    rank = None if rank is None else whole_number("rank", rank, 1)
+    seed = check_whole_number("seed", seed, 0)
+    rank = None if rank is None else check_whole_number("rank", rank, 1)
     given_smoothing = _fit_smoothing(smoothing)
     single_solver = find_solver(solver, starts)
     evidence, warnings, known = evidence_of_source(source, threads)
-    edges = tree_edges(structure, evidence.schema)
+    edges = structure_edges(structure, evidence.schema)
     is_tree = edges is not None or structure == "tree"
     if (is_tree or structure == "mixture") and solver != "auto":
         raise DataError(f"structure {structure!r} has a solver of its own; solver={solver!r} is for structure 'single'")
     tree = Tree(Tree.n_starts if starts is None else starts, edges)
     mixture = Mixture(Mixture.n_starts if starts is None else starts)
-    _check_size(evidence.schema, rank, is_tree)
+    _check_fit_size(evidence.schema, rank, is_tree)
     saved = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
     if saved is not None:
         saved.open(_fit_description(evidence, structure, rank, single_solver, tree, seed, given_smoothing))
     with Watch.showing(monitor, saved, deadline) as watch:
         problem = Problem(evidence, 1, seed, smoothing=given_smoothing, watch=watch)
         if is_tree:
-            fitted = fit_tree(problem, rank, tree)
+            fitted = fit_tree_structure(problem, rank, tree)
         elif structure == "mixture":
-            fitted = fit_mixture(problem, rank, mixture)
+            fitted = fit_mixture_structure(problem, rank, mixture)
         elif structure == "single" or solver != "auto" or rank is not None or smoothing is not None:
-            fitted = fit_single(problem, rank, single_solver)
+            fitted = fit_single_structure(problem, rank, single_solver)
         else:
-            fitted = fit_closer(fit_best(problem, single_solver, tree, mixture))
+            fitted = fit_structure_closer(fit_best_structure(problem, single_solver, tree, mixture))
     if saved is not None:
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
     names = evidence.schema.names
     known = {**known, "edges": tuple((names[one], names[other]) for one, other in edges or ())}
-    return reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
+    return fitted_model(fitted, warnings, known, began).with_library(frame_library_of(source))
 
 
-def reported_model(fitted: Fitted, warnings: list[str], known: Mapping[str, Any], began: float) -> JointPMF:
+def fitted_model(fitted: FittedStructure, warnings: list[str], known: Mapping[str, Any], began: float) -> JointPMF:
     """Return the model of a solution, with its report and the counts that it keeps of its evidence.
 
     ``known`` is what `evidence_of_source` says of the evidence, ``began`` when the fit did, by the monotonic clock.
@@ -201,7 +201,7 @@ def count(source: Any, order: int = 2, *, threads: int | None = None, **others: 
     >>> count({"age": ["young", "old", "old"], "vote": ["no", "yes", None]})
     <Tables: 1 pair of 2 variables, total 2>
     """
-    _refuse_options(count, others)
+    _refuse_fit_options(count, others)
     if isinstance(source, Tables):
         raise DataError("these are tables already, counted from records; fit takes them as they are")
     opened = open_source(source, order)
@@ -229,7 +229,7 @@ def choose_rank(
     >>> choose_rank(draw_records(dirichlet_rows(8, 4, 2), 2000), [1, 2, 3]).rank
     2
     """
-    seed = whole_number("seed", seed, 0)
+    seed = check_whole_number("seed", seed, 0)
     evidence, _, _ = evidence_of_source(source, threads)
     with Watch.showing(monitor) as watch:
         return choose_rank_from(evidence, ranks, seed=seed, watch=watch)
@@ -242,14 +242,14 @@ def _fit_description(evidence: Evidence, *options: object) -> str:
     return repr((__version__, data, options))
 
 
-def _refuse_options(function: Callable[..., Any], others: Mapping[str, object]) -> None:
+def _refuse_fit_options(function: Callable[..., Any], others: Mapping[str, object]) -> None:
     """Raise where a function was given an unknown option, with the near miss."""
     for name in others:
         *allowed, _ = inspect.signature(function).parameters
         raise unknown_option(function.__name__, name, allowed)
 
 
-def _check_size(schema: Schema, rank: int | None, is_tree: bool) -> None:
+def _check_fit_size(schema: Schema, rank: int | None, is_tree: bool) -> None:
     """Raise where a model would be too large to hold."""
     n_rows = schema.n_categories + (len(schema) * (rank or 0) if is_tree else 0)
     if rank is not None and rank * n_rows > _MOST_NUMBERS:
@@ -269,7 +269,7 @@ def _fit_smoothing(smoothing: float | None) -> Smoothing | None:
     return Smoothing(float(smoothing), float(smoothing))
 
 
-def _fit_seconds(seconds: float | None) -> float:
+def _fit_time_limit(seconds: float | None) -> float:
     if seconds is None:
         return math.inf
     if not isinstance(seconds, SupportsFloat) or not float(seconds) > 0:
@@ -277,7 +277,7 @@ def _fit_seconds(seconds: float | None) -> float:
     return float(seconds)
 
 
-def _fit_report(fitted: Fitted, warnings: list[str]) -> Report:
+def _fit_report(fitted: FittedStructure, warnings: list[str]) -> Report:
     problem, solution, choice = fitted.problem, fitted.solution, fitted.rank_choice
     evidence, pmf = problem.evidence, solution.pmf.sorted_by_weight()
     warnings = [*warnings, *dict.fromkeys(solution.warnings)]
@@ -343,7 +343,7 @@ def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None,
     if TABLES_AS_RECORDS in warnings:
         return None, []
     if evidence.records is not None:
-        return counts_of_records(evidence)
+        return updated_counts(evidence)
     tables = evidence.tables(evidence.given_order)
     left_out = counts_left_out(len(tables.flat), len(tables), tables.order, is_weighted=tables.bases is not None)
     is_noisy = bool(tables.releases or tables.noise.any())

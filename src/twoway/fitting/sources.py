@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import label_key
 from twoway.checks.significance import holm_corrected, homogeneity_p_value
 from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
-from twoway.errors import DataError, TwowayError, warn_caller, whole_number
-from twoway.schema import Schema, Variable, label_key
+from twoway.data.stored_records import RecordSource
+from twoway.errors import DataError, TwowayError, check_whole_number, warn_caller
+from twoway.schema import Schema, Variable
 from twoway.solvers.evidence import Evidence
 from twoway.tables.opening import open_source
 from twoway.tables.published.tables import PublishedTables
@@ -250,7 +251,7 @@ def _furthest_sources(samples: Sequence[tuple[str, Floats]]) -> tuple[str, str, 
 
 def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list[str], dict[str, Any]]:
     """Return a source as the solvers take it, warnings about it, and what else a report says of it."""
-    threads = None if threads is None else whole_number("threads", threads, 1)
+    threads = None if threads is None else check_whole_number("threads", threads, 1)
     from_sources: tuple[str, ...] = ()
     if is_several_sources(source):
         source, from_sources = source if isinstance(source, United) else unite_sources(source, threads)

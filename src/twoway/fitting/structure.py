@@ -49,7 +49,7 @@ _NOT_COMPARED = "the fit ended before one hidden variable was compared with seve
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedStructure:
     """A solution, the problem that it solves, and how both were chosen."""
 
     solver: str
@@ -67,10 +67,34 @@ class Fitted:
 
     def check(self) -> tuple[Tables, FitCheck | None]:
         """Return tables of the evidence, and in how many of them the model is off by more than chance."""
-        return _check(self.solution.pmf, self.problem)
+        return _check_structure(self.solution.pmf, self.problem)
+
+    def or_better(self, several: FittedStructure) -> FittedStructure:
+        """Return the better of the two; one hidden variable, this, where several are not clearly better."""
+        evidence, held_out, of_several = self.problem.evidence, self.held_out, several.solution.held_out
+        if held_out is not None and of_several is not None:
+            gain, error = held_out.behind(of_several)
+            # A person is counted in many tables.
+            error *= math.sqrt(evidence.sets.total_copies)
+            # Held-out counts of tables say nothing of more than two variables, where a tree assumes less.
+            least = error if evidence.records is not None else -error
+            return (several if gain > least else self)._reasoned(several, held_out, gain, error)
+        is_early = self.problem.watch.interrupted
+        little = "there is too little data to compare one hidden variable with several"
+        return replace(self, reason=_NOT_COMPARED if is_early else little)
+
+    def _reasoned(self, several: FittedStructure, by_one: HeldOut, gain: float, error: float) -> FittedStructure:
+        """Return what was chosen, with what each predicts."""
+        unit = "record" if several.problem.evidence.records is not None else "count of the tables"
+        if self is not several:
+            verdict = "do not clearly predict better than one"
+        else:
+            verdict = "predict better than one" if gain > error else "predict as well as one, and assume less"
+        what = f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}"
+        return replace(self, reason=_structure_verdict(what, by_one, gain, error, unit))
 
 
-def tree_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ...] | None:
+def structure_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ...] | None:
     """Return the pairs of neighbours of a structure, None where it leaves them open; raise where they are no tree."""
     if isinstance(structure, str):
         check_known("structure", get_args(get_args(Structure)[0]), structure)
@@ -94,55 +118,52 @@ def tree_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ...] | 
     return tuple(edges)
 
 
-def can_be_tree(evidence: Evidence) -> bool:
+def _can_be_tree_structure(evidence: Evidence) -> bool:
     """Return whether it is worth trying several hidden variables: of two visible ones, one is enough."""
     return 2 < len(evidence.schema) <= _MOST_VARIABLES and evidence.given_order == 2
 
 
-def fit_single(problem: Problem, rank: int | None, solver: Solver) -> Fitted:
-    """Return the fit of one hidden variable, of a given rank or of the best."""
-    choice = None
-    if rank is None:
+def fit_single_structure(
+    problem: Problem, rank: int | None, solver: Solver, choice: RankChoice | None = None
+) -> FittedStructure:
+    """Return the fit of one hidden variable, of a given rank, of the one chosen or of the best."""
+    if rank is None and choice is None:
         choice = choose_rank_from(problem.evidence, None, seed=problem.seed, watch=problem.watch)
-    return _fit_rank(problem, rank, choice, solver)
-
-
-def _fit_rank(problem: Problem, rank: int | None, choice: RankChoice | None, solver: Solver) -> Fitted:
     problem = replace(problem, rank=rank or (choice.rank if choice else 1))
     if choice is not None and problem.watch.interrupted:
         # The short fit by which the rank was chosen is the best so far.
         problem = replace(problem, start=choice.pmf)
-    return Fitted(solver.name, problem, solver.solve(problem), choice)
+    return FittedStructure(solver.name, problem, solver.solve(problem), choice)
 
 
-def fit_tree(problem: Problem, n_states: int | None, tree: Tree) -> Fitted:
+def fit_tree_structure(problem: Problem, n_states: int | None, tree: Tree) -> FittedStructure:
     """Return the fit of several hidden variables on a tree."""
     solution = replace(tree, chooses_states=n_states is None).solve(replace(problem, rank=n_states or USUAL_STATES))
-    return Fitted(tree.name, replace(problem, rank=solution.pmf.rank), solution)
+    return FittedStructure(tree.name, replace(problem, rank=solution.pmf.rank), solution)
 
 
-def fit_mixture(problem: Problem, n_trees: int | None, mixture: Mixture) -> Fitted:
+def fit_mixture_structure(problem: Problem, n_trees: int | None, mixture: Mixture) -> FittedStructure:
     """Return the fit of a mixture of trees."""
     if problem.evidence.records is None:
         raise DataError("structure 'mixture' needs records, and there are only tables; 'tree' fits tables")
     return _fit_chosen_mixture(problem, choose_mixture(problem, n_trees), mixture, n_trees is None)
 
 
-def _fit_chosen_mixture(problem: Problem, choice: MixtureChoice, mixture: Mixture, chooses_trees: bool) -> Fitted:
-    choice = choice.with_more_trees(problem) if chooses_trees else choice
+def _fit_chosen_mixture(problem: Problem, choice: MixtureChoice, mixture: Mixture, more_trees: bool) -> FittedStructure:
+    choice = choice.with_more_trees(problem) if more_trees else choice
     problem = replace(problem, rank=choice.n_trees, smoothing=choice.smoothing)
     solution = replace(mixture.solve(problem), candidates=choice.candidates, held_out=choice.held_out)
-    return Fitted(mixture.name, problem, solution)
+    return FittedStructure(mixture.name, problem, solution)
 
 
-def fit_best(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> Fitted:
+def fit_best_structure(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> FittedStructure:
     """Return the best of one hidden variable, a tree and a mixture of trees; the first where others are not clearly so.
 
     A mixture is tried where even the best of the others leaves tables off, or where it was not tried at all.
     """
     if _is_one_table(problem.evidence):
         return _fit_one_table(problem, solver)
-    best = fit_better(problem, solver, tree)
+    best = _fit_better_structure(problem, solver, tree)
     rival, watch = best.held_out, problem.watch
     if rival is None or watch.interrupted or best.reason == _ONE_IS_ENOUGH or not can_be_mixture(problem.evidence):
         return best
@@ -154,10 +175,10 @@ def fit_best(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> 
     other = "one hidden variable" if n_hidden == 1 else f"{n_hidden} hidden variables on one tree"
     verdict = "predicts better than" if gain > error else "does not clearly predict better than"
     verdict = "predicts worse than" if gain < -error else verdict
-    reason = _compared(f"a mixture of {choice.n_trees} trees {verdict} {other}", rival, gain, error, "record")
+    reason = _structure_verdict(f"a mixture of {choice.n_trees} trees {verdict} {other}", rival, gain, error, "record")
     if gain > error:
         with watch.guard():
-            return replace(_fit_chosen_mixture(problem, choice, mixture, chooses_trees=True), reason=reason)
+            return replace(_fit_chosen_mixture(problem, choice, mixture, more_trees=True), reason=reason)
         reason += ", but the time was over"
     return replace(best, reason="; ".join(filter(None, (best.reason, reason))))
 
@@ -169,7 +190,7 @@ def _is_one_table(evidence: Evidence) -> bool:
     return float(evidence.tables(2).weights[0]) >= _PEOPLE_PER_CELL * math.prod(evidence.schema.sizes)
 
 
-def _fit_one_table(problem: Problem, solver: Solver) -> Fitted:
+def _fit_one_table(problem: Problem, solver: Solver) -> FittedStructure:
     """Return a two-way table as a model, whose components are the categories of the variable that has fewer."""
     tables = problem.evidence.tables(2)
     # So small a part of a person in each cell that only empty ones notice.
@@ -185,10 +206,10 @@ def _fit_one_table(problem: Problem, solver: Solver) -> Fitted:
     descent = Descent(pmf, (max(divergence, 0.0),), StopReason.DIRECT)
     solution = problem.solution(solver, descent, "Kullback-Leibler divergence of the table")
     reason = "one table is all that is known of its two variables: the model is that table"
-    return Fitted(solver.name, problem, solution, reason=reason)
+    return FittedStructure(solver.name, problem, solution, reason=reason)
 
 
-def fit_closer(fitted: Fitted) -> Fitted:
+def fit_structure_closer(fitted: FittedStructure) -> FittedStructure:
     """Return a fit that meets large tables more closely, where it is off by more than chance and all pairs have one.
 
     A choice by what was held out stops where more states predict no better. Whoever compares a model with published
@@ -215,42 +236,41 @@ def fit_closer(fitted: Fitted) -> Fitted:
     return replace(fitted, solution=closer, reason="; ".join(filter(None, (fitted.reason, what))))
 
 
-def fit_better(problem: Problem, solver: Solver, tree: Tree) -> Fitted:
+def _fit_better_structure(problem: Problem, solver: Solver, tree: Tree) -> FittedStructure:
     """Return the better of the two; one hidden variable where several are not clearly better."""
     evidence, watch = problem.evidence, problem.watch
-    if can_be_tree(evidence):
+    if _can_be_tree_structure(evidence):
         reason = ""
         if not evidence.bridges_all_pairs:
             reason = "some pairs have no table: a tree says of them what the other tables imply"
         elif not evidence.has_counts:
             reason = "the tables do not say how many records they count: of the structures, a tree assumes least"
         if reason:
-            return replace(fit_tree(problem, None, tree), reason=reason)
+            return replace(fit_tree_structure(problem, None, tree), reason=reason)
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
     several, reason = None, ""
-    if can_be_tree(evidence) and choice.pmf is not None and (watch.ends() or tree.n_hidden(evidence) > 1):
-        reason, tree = _why_one(problem, choice.pmf, choice.held_out, tree)
+    if _can_be_tree_structure(evidence) and choice.pmf is not None and (watch.ends() or tree.n_hidden(evidence) > 1):
+        reason, tree = _why_single_structure(problem, choice.pmf, choice.held_out, tree)
         if not reason:
             with watch.guard():
-                several = fit_tree(problem, None, tree)
+                several = fit_tree_structure(problem, None, tree)
     if several is None:
-        return replace(_fit_rank(problem, None, choice, solver), reason=reason)
+        return replace(fit_single_structure(problem, None, solver, choice), reason=reason)
     held_out = several.solution.held_out
     if choice.held_out is not None and held_out is not None:
         gain, error = choice.held_out.behind(held_out)
         if gain > FAR_BEHIND * error:
-            return _reasoned(several, several, choice.held_out, gain, error)
-    single = _fit_rank(problem, None, choice, solver)
-    return _better(single, several)
+            return several._reasoned(several, choice.held_out, gain, error)
+    return fit_single_structure(problem, None, solver, choice).or_better(several)
 
 
-def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> tuple[str, Tree]:
+def _why_single_structure(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> tuple[str, Tree]:
     """Return why one hidden variable is enough, by a short fit of it; empty where several are to be tried.
 
     And the solver of these, with what is known of how they predict.
     """
     if not problem.watch.interrupted:
-        check = _check(pmf, problem)[1]
+        check = _check_structure(pmf, problem)[1]
         if check is None or check.n_off == 0:
             return _ONE_IS_ENOUGH, tree
         tree = tree.scored(replace(problem, rank=USUAL_STATES))
@@ -261,32 +281,7 @@ def _why_one(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tr
     return "", tree
 
 
-def _better(single: Fitted, several: Fitted) -> Fitted:
-    evidence, held_out, of_several = single.problem.evidence, single.held_out, several.solution.held_out
-    if held_out is not None and of_several is not None:
-        gain, error = held_out.behind(of_several)
-        # A person is counted in many tables.
-        error *= math.sqrt(evidence.sets.total_copies)
-        # Held-out counts of tables say nothing of more than two variables, where a tree assumes less.
-        least = error if evidence.records is not None else -error
-        return _reasoned(several if gain > least else single, several, held_out, gain, error)
-    is_early = single.problem.watch.interrupted
-    little = "there is too little data to compare one hidden variable with several"
-    return replace(single, reason=_NOT_COMPARED if is_early else little)
-
-
-def _reasoned(chosen: Fitted, several: Fitted, held_out_by_one: HeldOut, gain: float, error: float) -> Fitted:
-    """Return what was chosen, with what each predicts."""
-    unit = "record" if several.problem.evidence.records is not None else "count of the tables"
-    if chosen is not several:
-        verdict = "do not clearly predict better than one"
-    else:
-        verdict = "predict better than one" if gain > error else "predict as well as one, and assume less"
-    what = f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}"
-    return replace(chosen, reason=_compared(what, held_out_by_one, gain, error, unit))
-
-
-def _compared(what: str, rival: HeldOut, gain: float, error: float, unit: str) -> str:
+def _structure_verdict(what: str, rival: HeldOut, gain: float, error: float, unit: str) -> str:
     """Return a verdict with the numbers behind it: what is gained over a rival, and the standard error of that."""
     return (
         f"{what}: {rival.mean + gain:.3f} against {rival.mean:.3f} nats per held-out {unit}, "
@@ -294,6 +289,6 @@ def _compared(what: str, rival: HeldOut, gain: float, error: float, unit: str) -
     )
 
 
-def _check(pmf: JointPMF, problem: Problem) -> tuple[Tables, FitCheck | None]:
+def _check_structure(pmf: JointPMF, problem: Problem) -> tuple[Tables, FitCheck | None]:
     tables, n_tables = problem.evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
     return tables, check_fit_quality(pmf, tables, n_tables)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError
 from twoway.model.information import pairwise_information
 from twoway.model.pmf import JointPMF, pmf_of
-from twoway.schema import Variable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
@@ -53,6 +53,9 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
     information = pairwise_information(pmf.trees)
     pairs = np.column_stack(np.triu_indices(len(names), 1))
     strongest = pairs[np.argsort(-information[tuple(pairs.T)], kind="stable")[:_MOST_PAIRS]]
+    # Of numbers, but not of one for each record, as identifiers are, bins can be made.
+    many = (variable for variable in pmf.schema if len(variable) > MANY_CATEGORIES)
+    most = math.inf if report.n_records is None else 0.9 * report.n_records
     summary: dict[str, Any] = {
         "variables": len(names),
         "rank": pmf.rank,
@@ -63,7 +66,7 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "stop_reason": report.stop_reason.value,
         "passes": report.starts[report.best].n_iter,
         "strongest": [{"variables": [names[j], names[k]], "nats": float(information[j, k])} for j, k in strongest],
-        "many_categories": {v.name: _may_be_binned(v, pmf) for v in pmf.schema if len(v) > MANY_CATEGORIES},
+        "many_categories": {v.name: v.values is not None and len(v) <= most for v in many},
         "check": None if report.check is None else asdict(report.check),
         "warnings": list(report.warnings),
         "seconds": report.seconds,
@@ -88,10 +91,3 @@ def summarize(pmf: JointPMF, source: RecordSource | Tables) -> dict[str, Any]:
         "bic": report.bic,
         "set_to_missing": list(report.set_to_missing),
     }
-
-
-def _may_be_binned(variable: Variable, pmf: JointPMF) -> bool:
-    """Return whether a variable has numbers, but not one for each record, as identifiers are."""
-    n_records = None if pmf.report is None else pmf.report.n_records
-    is_identifier = n_records is not None and len(variable) > 0.9 * n_records
-    return variable.values is not None and not is_identifier

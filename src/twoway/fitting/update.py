@@ -17,7 +17,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.missing import Unseen
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError, UnknownNameError
 from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import normalized_factors
@@ -100,7 +100,7 @@ def update(
     counts: Counts | None = None
     left_out: list[str] = []
     if pmf.counts is not None and pmf.counts.singles.size:  # otherwise the old ones are not known, or not of records
-        counts, left_out = counts_of_records(evidence, pmf.counts)
+        counts, left_out = updated_counts(evidence, pmf.counts)
     pmf = _extended_to_update(pmf, fitted.schema)
     is_mixture = len(pmf.trees.trees) > 1
     with Watch.showing(monitor) as watch:
@@ -169,7 +169,7 @@ def _extended_to_update(pmf: JointPMF, schema: Schema) -> JointPMF:
     return JointPMF.from_trees(schema, Trees(pmf.trees.shares, tuple(trees)), pmf.report)
 
 
-def counts_of_records(evidence: Evidence, old: Counts | None = None) -> tuple[Counts | None, list[str]]:
+def updated_counts(evidence: Evidence, old: Counts | None = None) -> tuple[Counts | None, list[str]]:
     """Return the counts of records, and of old ones; None with a warning where they are too large."""
     schema = evidence.schema
     records = evidence.sets.records

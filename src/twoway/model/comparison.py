@@ -16,7 +16,7 @@ from twoway.errors import DataError
 from twoway.model.information import Estimate
 from twoway.model.pmf import JointPMF, check_pmf, pmf_of, single_pmf
 from twoway.notebook import Shown
-from twoway.text import aligned, crossed
+from twoway.text import aligned_text, crossed_text
 
 _INSTEAD = "compare joints of any structure by total_variation or kl_divergence, or "
 
@@ -50,8 +50,9 @@ class Comparison(Shown):
             if differences:
                 mean = sum(difference.total_variation for difference in differences) / len(differences)
                 lines = [[f"{title} that differ most", f"(mean {mean:.4f})"]]
-                lines += [[f"  {crossed(d.variables, 40)}", f"{d.total_variation:.4f}"] for d in differences[:_SHOWN]]
-                parts.append(aligned(lines))
+                shown = ((crossed_text(d.variables, 40), d.total_variation) for d in differences[:_SHOWN])
+                lines += [[f"  {names}", f"{distance:.4f}"] for names, distance in shown]
+                parts.append(aligned_text(lines))
         return "\n\n".join(parts)
 
 

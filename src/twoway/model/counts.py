@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats
-from twoway.data.source import NO_NUMBERS
+from twoway.data.stored_records import NO_NUMBERS
 from twoway.data.weights import weight_per_person
 from twoway.errors import DataError
 from twoway.model.events import Names

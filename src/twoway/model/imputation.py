@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.category_labels import label_array
 from twoway.data import frames
 from twoway.data.frames import Fill
 from twoway.data.records import Records
-from twoway.errors import check_known, warn_caller, whole_number
+from twoway.errors import check_known, check_whole_number, warn_caller
 from twoway.model.mixture import draw_mixture_codes
 from twoway.model.posterior import Posterior
 from twoway.model.records import records_for_model
@@ -70,7 +71,7 @@ def imputed_codes(
     """
     check_known("way to impute", get_args(How), how)
     schema = records.schema
-    seeds = [whole_number("seed", number, 0) for number in (seed if isinstance(seed, Sequence) else [seed])]
+    seeds = [check_whole_number("seed", number, 0) for number in (seed if isinstance(seed, Sequence) else [seed])]
     rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
     parts: dict[int, list[Fill]] = {index: [] for index in indices}
     impossible: list[NDArray[np.int64]] = []
@@ -135,7 +136,7 @@ def imputed_values(
             labels = dict(zip(variable.categories, variable.categories, strict=True))
             if kind is not None:  # a column of codes is filled with codes
                 labels |= {label: code for code, label in reversed(variable.codes) if not isinstance(code, str)}
-            values = frames.label_array(list(labels.values()))[values]
+            values = label_array(list(labels.values()))[values]
         elif kind == "single":  # a mean or a draw is as good with fewer digits
             values = values.astype(np.float32)
         values_of[column] = rows, values
@@ -160,7 +161,7 @@ def impute_proba_frame(pmf: JointPMF, records: Records, indices: Sequence[int], 
     categories = labels[pmf.schema.offsets[variables] + codes]
     if library != "pandas":
         categories = np.array([str(label) for label in categories], dtype=object)
-    names = frames.label_array(pmf.schema.names)[variables]
+    names = label_array(pmf.schema.names)[variables]
     columns = {"record": rows, "variable": names, "category": categories, "probability": shares}
     return frames.make_frame(columns, library)
 

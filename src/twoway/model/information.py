@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.trees import Trees
 
 N_SAMPLES = 2**16
@@ -62,7 +62,7 @@ def signed_entropies(trees: Trees, terms: Sequence[Term], base: float | None, se
     seed
         The seed of the draws.
     """
-    unit, seed = _entropy_unit(base), whole_number("seed", seed, 0)
+    unit, seed = _entropy_unit(base), check_whole_number("seed", seed, 0)
     parts = [(sign, subset, trees.of_variables(subset)) for sign, subset in terms if subset]
     if all(part.is_small for _, _, part in parts):
         return Estimate(max(0.0, math.fsum(sign * _exact_entropy(part) for sign, _, part in parts) / unit))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution, distribution_frame, distribution_html, distribution_text
 from twoway.errors import DataError
-from twoway.schema import Label
 from twoway.text import MAX_WIDTH
 
 Scale = Literal["real", "nonnegative", "probability"]

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints, log_of
+from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS
 from twoway.model.trees import Trees
-from twoway.notebook import html_table
-from twoway.schema import Label
+from twoway.notebook import notebook_table
 
 MAX_NODES = 20_000
 """Nodes visited before the search gives up on a proof."""
@@ -46,7 +46,7 @@ class Mode:
         more = len(rows) - 1 - MAX_ROWS
         proven = "" if self.proven else ", though another may be more probable"
         note = f"{f'… {more} more variables; ' if more > 0 else ''}probability {self.probability:.4g}{proven}"
-        return html_table(rows[: MAX_ROWS + 1], np.empty((min(len(self.values), MAX_ROWS), 0)), note)
+        return notebook_table(rows[: MAX_ROWS + 1], np.empty((min(len(self.values), MAX_ROWS), 0)), note)
 
 
 def find_mode(trees: Trees) -> tuple[list[int], float, bool]:

@@ -19,7 +19,7 @@ from twoway.model.parameters import check_parameter_columns, check_parameters
 from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.storage import container
+from twoway.storage.container import write_container
 
 # The sums of written probabilities differ from 1 by rounding only.
 _TOLERANCE = 1e-9
@@ -48,7 +48,7 @@ def write_model(
         arrays = {"weights": parameters[0], "stacked": parameters[1], **(more or {})}
     if report is not None and report.support is not None:
         arrays["support"] = report.support
-    container.write(path, "model", header, arrays)
+    write_container(path, "model", header, arrays)
 
 
 def parse_model(

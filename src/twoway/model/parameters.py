@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, whole_number
+from twoway.category_labels import Label
+from twoway.errors import DataError, check_whole_number
 from twoway.model.mixture import MAX_CELLS
-from twoway.schema import Label, Schema
+from twoway.schema import Schema
 from twoway.text import brief
 
 # How far sums may differ from one before they are an error.
@@ -124,7 +125,7 @@ def sufficient_rank(sizes: Schema | Sequence[int]) -> int:
     >>> sufficient_rank([2, 3, 4])
     6
     """
-    counts = list(sizes.sizes) if isinstance(sizes, Schema) else [whole_number("a size", size, 1) for size in sizes]
+    counts = [check_whole_number("a size", size, 1) for size in (sizes.sizes if isinstance(sizes, Schema) else sizes)]
     if not counts:
         raise DataError("there must be at least one variable; got none")
     return math.prod(counts) // max(counts)

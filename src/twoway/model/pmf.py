@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from twoway.arrays import Floats, read_only
 from twoway.data import frames
 from twoway.data.distribution import MAX_ROWS, Distribution
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model import mixture
 from twoway.model.counts import Counts
 from twoway.model.events import Event, Names, impossible_event, parse_event
@@ -31,15 +31,15 @@ from twoway.model.mode import Mode, find_mode
 from twoway.model.model_file import Parameters, parse_model, write_model
 from twoway.model.parameters import exact_parameters, parameter_numbers, stack_parameters
 from twoway.model.trees import Trees
-from twoway.notebook import html_table
+from twoway.notebook import notebook_table
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.storage import container
+from twoway.storage.container import read_container
 from twoway.text import printable, shortlist
 
 if TYPE_CHECKING:
-    from twoway.data.design import Design
-    from twoway.data.source import Block
+    from twoway.data.stored_records import Block
+    from twoway.data.survey_design import Design
     from twoway.model.imputation import How
     from twoway.tabulation.result import Tabulation
 
@@ -269,7 +269,7 @@ class JointPMF(Tabulated):
             bars.append([shares[best]])
         more = len(self.schema) - len(bars)
         note = f"… {more} more variables" if more > 0 else ""
-        return f"<p>{html.escape(repr(self).partition(':')[0])})</p>{html_table(rows, bars, note)}"
+        return f"<p>{html.escape(repr(self).partition(':')[0])})</p>{notebook_table(rows, bars, note)}"
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
         # Pickle would copy each factor once more, and make all arrays writeable.
@@ -454,8 +454,8 @@ class JointPMF(Tabulated):
             "pandas", "polars" or "pyarrow"; by default that of the frame which the model was fitted to, and pandas
             for a model from a file.
         """
-        n = whole_number("the number of records to draw", n, 0, most=10**12)
-        rng = np.random.default_rng(whole_number("seed", seed, 0))
+        n = check_whole_number("the number of records to draw", n, 0, most=10**12)
+        rng = np.random.default_rng(check_whole_number("seed", seed, 0))
         return frames.make_drawn_frame(self.schema.variables, self.trees.draw(n, rng), library or self.library)
 
     def log_prob(self, source: Any) -> Floats:
@@ -570,7 +570,7 @@ class JointPMF(Tabulated):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
         """Return the model in a file; anything but a valid model file raises `FileFormatError`."""
-        return cls.from_parameters(*parse_model(path, *container.read(path, "model")))
+        return cls.from_parameters(*parse_model(path, *read_container(path, "model")))
 
 
 def pmf_of(model: Any, what: str = "the model") -> JointPMF:

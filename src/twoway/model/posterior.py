@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, log_of
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.mixture import Codes, draw_memberships
 from twoway.model.trees import Trees

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, naming
+from twoway.category_labels import Label
+from twoway.errors import DataError, errors_at
 from twoway.model.pmf import JointPMF, pmf_of
-from twoway.schema import Label, Variable
+from twoway.schema import Variable
 
 _ROUNDS = 500
 _CLOSE = 1e-13
@@ -42,7 +43,7 @@ def rake(pmf: JointPMF, margins: Mapping[str, Mapping[Label, Any]]) -> JointPMF:
     wanted = {}
     for name, share_of in margins.items():
         variable = pmf.schema[name]
-        with naming(f"the margin of {name!r}"):
+        with errors_at(f"the margin of {name!r}"):
             codes = [(code,) for code in range(len(variable))]
             wanted[pmf.schema.index(name)] = codes, _raking_shares(variable, share_of)
     return raked_to(pmf, wanted)

@@ -15,10 +15,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from twoway.category_labels import Label, label_key
 from twoway.data.missing import AnyMissing, MissingLabels
 from twoway.errors import DataError, check_known
 from twoway.model.pmf import JointPMF, single_pmf
-from twoway.schema import Label, Variable, label_key
+from twoway.schema import Variable
 
 try:
     from sqlglot import Dialects, exp

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from twoway.errors import ImpossibleEvidenceError, whole_number
+from twoway.category_labels import Label
+from twoway.errors import ImpossibleEvidenceError, check_whole_number
 from twoway.model.pmf import JointPMF, pmf_of
 from twoway.model.records import records_for_model
-from twoway.schema import Label
 
 _SHOWN = 3
 
@@ -66,7 +66,7 @@ def surprises(pmf: JointPMF, source: Any, n: int = 10) -> list[Surprise]:
     pmf = pmf_of(pmf)
     records = records_for_model(pmf.schema, source)
     log_prob = pmf.log_prob(records)
-    least = np.argsort(log_prob, kind="stable")[: whole_number("n", n, 1)]
+    least = np.argsort(log_prob, kind="stable")[: check_whole_number("n", n, 1)]
     codes = records.take(least).codes()
     return [
         Surprise(int(row), float(log_prob[row]), _surprising_cells(pmf, codes[place]))

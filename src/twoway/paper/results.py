@@ -18,7 +18,7 @@ from twoway import __version__
 from twoway.errors import FileFormatError
 from twoway.paper.tables import EXPERIMENTS, METRICS, Experiment, Size
 from twoway.paper.trials import TrialSetting
-from twoway.storage.container import alone_in_folder
+from twoway.storage.atomic_files import lock_folder
 
 Line = dict[str, Any]
 Key = tuple[Any, ...]
@@ -60,7 +60,7 @@ def append_result(path: Path, line: Line) -> None:
     """Add a line to a file."""
     text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        with alone_in_folder(path), open(path, "ab") as stream:
+        with lock_folder(path), open(path, "ab") as stream:
             stream.write(text.encode())
     except OSError as error:
         error.filename = str(path)
@@ -70,7 +70,7 @@ def append_result(path: Path, line: Line) -> None:
 def remove_torn_result(path: Path) -> None:
     """Remove a last line that a killed run or a full disk left incomplete; the next line would be added to it."""
     if path.exists():
-        with alone_in_folder(path):
+        with lock_folder(path):
             content = path.read_bytes()
             if not content.endswith(b"\n"):
                 os.truncate(path, content.rfind(b"\n") + 1)

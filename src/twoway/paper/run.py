@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from twoway import __version__
-from twoway.errors import DataError, OutputError, TwowayError, check_known, whole_number
+from twoway.errors import DataError, OutputError, TwowayError, check_known, check_whole_number
 from twoway.paper.results import Line, append_result, read_results, remove_torn_result, result_key, results_file
 from twoway.paper.tables import SIZES, Experiment, Size
 from twoway.paper.trials import TrialSetting
@@ -86,8 +86,8 @@ def plan_run(
         Names of `METHODS`; all of them by default.
     """
     check_known("size", SIZES, size)
-    jobs = usable_cores() if jobs is None else whole_number("jobs", jobs, 1)
-    trials = None if trials is None else whole_number("trials", trials, 1)
+    jobs = usable_cores() if jobs is None else check_whole_number("jobs", jobs, 1)
+    trials = None if trials is None else check_whole_number("trials", trials, 1)
     for setting in (setting for experiment in experiments for setting in experiment.columns(size)):
         setting.smaller().data(0)  # missing data are reported before any work
     check_run_folder(out)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from twoway.errors import DataError
 from twoway.paper.results import Summary, results_file, summarize_results
 from twoway.paper.tables import DEFAULT_RELEASE, METRICS, Size, find_paper_tables
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -234,7 +234,7 @@ def show_on_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEA
 
 
 def _show_in_file(path: Path, text: str) -> None:
-    with whole_or_not_at_all(path) as stream:
+    with atomic_file(path) as stream:
         stream.write(text.encode())
 
 
@@ -260,7 +260,7 @@ def _show_as_plot(summary: Summary, path: Path) -> None:
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
     figure.suptitle(f"{summary['table']} ({summary['size']}); {'dotted' if has_lines else 'empty'}: the paper's")
-    with whole_or_not_at_all(path) as stream:
+    with atomic_file(path) as stream:
         figure.savefig(stream, format="png", dpi=120)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.data.distribution import Distribution, Quantity
 from twoway.errors import DataError, QuestionError, warn_caller
 from twoway.model.information import Estimate
@@ -17,7 +18,6 @@ from twoway.questions.conditions import condition_labels, model_given_conditions
 from twoway.questions.language import groups_to_parse, parse
 from twoway.questions.open_answers import open_notes
 from twoway.questions.question import Contrast, Question, Term
-from twoway.schema import Label
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap

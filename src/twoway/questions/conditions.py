@@ -7,12 +7,13 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 
+from twoway.category_labels import Label, plain_label
 from twoway.data.binning import format_bin_edge
 from twoway.errors import ImpossibleEvidenceError, QuestionError
 from twoway.model.pmf import JointPMF
 from twoway.questions.language import groups_to_parse, parse_terms
 from twoway.questions.question import Term, question_word
-from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from twoway.errors import QuestionError, unknown
+from twoway.category_labels import Label, plain_label
+from twoway.errors import QuestionError, unknown_name
 from twoway.model.pmf import JointPMF
 from twoway.questions.question import (
     CONTRASTS,
@@ -21,7 +22,7 @@ from twoway.questions.question import (
     Term,
     question_word,
 )
-from twoway.schema import Label, Schema, Variable, plain_label
+from twoway.schema import Schema, Variable
 from twoway.text import brief, escaped, shortlist
 
 _EXAMPLE = "P(vote | age = 30-39, region in {north, east})"
@@ -251,7 +252,7 @@ class _LanguageParser:
         elif self.skip() == "{" and (listed := _LIST_WORD_BEHIND.search(name.text)):
             name = _Word(name.text[: listed.start()], False, name.start, name.start + listed.start())
         if name.text not in self.schema:
-            raise self.error(str(unknown("variable", name.text, self.schema.names)), name.start, name.stop)
+            raise self.error(str(unknown_name("variable", name.text, self.schema.names)), name.start, name.stop)
         variable = self.schema[name.text]
         if listed:
             return Term(variable.name, " ".join(listed.group(1).split()), self.listed(variable))
@@ -306,8 +307,8 @@ class _LanguageParser:
         is_number = isinstance(readings[0], int | float) and not isinstance(readings[0], bool)
         if compares and is_number and (variable.values is not None or variable.edges is not None):
             return (readings[0],)
-        where = f" of {variable.name!r}"
-        raise self.error(str(unknown("category", readings[0], variable.categories, where=where)), word.start, word.stop)
+        error = unknown_name("category", readings[0], variable.categories, where=f" of {variable.name!r}")
+        raise self.error(str(error), word.start, word.stop)
 
 
 def _parsed_escape(match: re.Match[str]) -> str:

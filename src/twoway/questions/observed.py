@@ -18,7 +18,7 @@ from twoway.notebook import Shown
 from twoway.questions.answer import contrast_answer, contrast_answer_sides, question_to_answer, share_in_groups
 from twoway.questions.conditions import condition_codes
 from twoway.questions.question import Contrast, Question
-from twoway.text import aligned
+from twoway.text import aligned_text
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
@@ -47,7 +47,7 @@ class Observed(Shown):
         columns = {name.replace("_", " "): np.ravel(numbers) for name, numbers in self.columns.items()}
         cells = zip(*columns.values(), strict=True)
         rows = [[f"{share:.4f}", *(f"{number:,.6g}" for number in numbers)] for share, *numbers in cells]
-        return aligned([list(columns), *rows])
+        return aligned_text([list(columns), *rows])
 
     def __post_init__(self) -> None:
         vars(self).update(effective=self.records if self.effective is None else self.effective)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from twoway.schema import Label
+from twoway.category_labels import Label
 
 Kind: TypeAlias = Literal["P", "E", "mode", "H", "I"]
 

@@ -12,10 +12,10 @@ import numpy as np
 from twoway.arrays import read_only
 from twoway.data.frames import frame_library_of
 from twoway.data.records import Records
-from twoway.errors import DataError, whole_number
-from twoway.fitting.fit import reported_model
+from twoway.errors import DataError, check_whole_number
+from twoway.fitting.fit import fitted_model
 from twoway.fitting.sources import evidence_of_source
-from twoway.fitting.structure import Fitted
+from twoway.fitting.structure import FittedStructure
 from twoway.report import Monitor, Progress, StopReason
 from twoway.segmentation.profile import profile_errors
 from twoway.segmentation.quality import replicated_quality, segment_quality
@@ -66,8 +66,8 @@ def segments(
     (3, ('segment 1', 'segment 2', 'segment 3'))
     """
     began = time.monotonic()
-    starts, seed = whole_number("starts", starts, 1), whole_number("seed", seed, 0)
-    replicates = whole_number("replicates", replicates, 0)
+    starts, seed = check_whole_number("starts", starts, 1), check_whole_number("seed", seed, 0)
+    replicates = check_whole_number("replicates", replicates, 0)
     if replicates == 1:
         raise DataError("replicates must be 0 or at least 2, not 1")
     evidence, warnings, known = evidence_of_source(source, threads)
@@ -99,7 +99,7 @@ def segments(
         objective = -climb.log_likelihood / records.total_weight
         name = "negative log-likelihood per record"
         solution = Solution(pmf, (objective,), stop_reason, solver="em", objective_name=name)
-        fitted = Fitted("em", Problem(evidence, best, seed, smoothing=Smoothing()), solution)
+        fitted = FittedStructure("em", Problem(evidence, best, seed, smoothing=Smoothing()), solution)
         if (n_cells := np.prod([float(len(v)) for v in records.schema])) <= pmf.n_parameters:
             warnings.append(
                 f"{best} segments have {pmf.n_parameters} parameters, more than the {n_cells:.0f} combinations of "
@@ -107,7 +107,7 @@ def segments(
             )
         if len(counts) > 1 and best == counts[-1]:
             warnings.append(f"the lowest BIC is that of {best} segments, the most that were tried: more may be better")
-        pmf = reported_model(fitted, warnings, known, began).with_library(frame_library_of(source))
+        pmf = fitted_model(fitted, warnings, known, began).with_library(frame_library_of(source))
         quality, errors = segment_quality(records, pmf), profile_errors(pmf, records)
         if replicates:
             show = watch.counting("drawing replicates", replicates)
@@ -124,7 +124,7 @@ def _counts_to_find(count: Any, records: Records) -> list[int]:
     given = list(count) if isinstance(count, Iterable) and not isinstance(count, str) else [count]
     if not given:
         raise DataError(f"count is empty, {count!r}; give a number of segments, or several such as range(2, 9)")
-    counts = sorted({whole_number("count", number, 1, _MOST_SEGMENTS) for number in given})
+    counts = sorted({check_whole_number("count", number, 1, _MOST_SEGMENTS) for number in given})
     n_people = records.total_weight if records.people is None else float(records.people.sum())
     if counts[-1] > n_people:
         raise DataError(f"{counts[-1]} segments are more than the {n_people:.0f} people with an answer and a weight")

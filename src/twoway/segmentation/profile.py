@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from twoway.arrays import Floats, Ints
+from twoway.category_labels import Label
 from twoway.checks.significance import SIGNIFICANT, holm_corrected
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
-from twoway.schema import Label
 
 
 @dataclass(frozen=True)

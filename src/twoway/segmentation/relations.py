@@ -9,15 +9,15 @@ from typing import Any, get_args
 import numpy as np
 
 from twoway.arrays import Bools, Floats
+from twoway.category_labels import Label
 from twoway.data.frames import frame_columns, frame_in_memory, frame_number_kind
 from twoway.data.records import Records
 from twoway.data.weights import check_weights, weights_as_floats
-from twoway.errors import DataError, check_known, whole_number
+from twoway.errors import DataError, check_known, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.model.records import records_for_model
 from twoway.notebook import Shown
 from twoway.parallel import map_in_order
-from twoway.schema import Label
 from twoway.segmentation.quality import matched_segments, segment_memberships
 from twoway.segmentation.search import Search
 from twoway.segmentation.three_step import (
@@ -28,7 +28,7 @@ from twoway.segmentation.three_step import (
     three_step_shares,
 )
 from twoway.solvers.watch import Watch
-from twoway.text import aligned, printable
+from twoway.text import aligned_text, printable
 
 LEAST_REPLICATES = 50
 # A standardized slope beyond this is one that grew until the ridge stopped it.
@@ -107,7 +107,7 @@ class SegmentCovariates(Shown):
             table.append([printable(row["segment"]), printable(row["term"]), *numbers, f"{row['p_value']:.3f}"])
         title = f"against {printable(self.reference, None)}, {self.n_people:,} people"
         notes = [f"note: {warning}" for warning in self.warnings]
-        return "\n".join([title, aligned(table), "", _relation_tests(self.tests), *notes])
+        return "\n".join([title, aligned_text(table), "", _relation_tests(self.tests), *notes])
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +145,7 @@ class SegmentOutcome(Shown):
             pairs = zip(self.estimates[:, column], self.errors[:, column], strict=True)
             table.append([label, *(form.format(value, error) for value, error in pairs)])
         notes = [f"note: {warning}" for warning in self.warnings]
-        return "\n".join([f"{aligned(table)}\n{_relation_tests([self.test])}, {self.n_people:,} people", *notes])
+        return "\n".join([f"{aligned_text(table)}\n{_relation_tests([self.test])}, {self.n_people:,} people", *notes])
 
 
 def _relation_tests(tests: Sequence[WaldTest]) -> str:
@@ -167,8 +167,8 @@ class Relation:
 
     def __post_init__(self) -> None:
         check_known("correction", get_args(Correction), self.correction)
-        whole_number("replicates", self.replicates, LEAST_REPLICATES)
-        whole_number("seed", self.seed, 0)
+        check_whole_number("replicates", self.replicates, LEAST_REPLICATES)
+        check_whole_number("seed", self.seed, 0)
 
 
 class People:

@@ -19,7 +19,7 @@ from twoway.errors import DataError, FileFormatError, check_known
 from twoway.model.model_file import parse_model, write_model
 from twoway.model.pmf import JointPMF
 from twoway.model.records import records_for_model
-from twoway.notebook import Shown, html_table
+from twoway.notebook import Shown, notebook_table
 from twoway.report import Monitor
 from twoway.segmentation.profile import SegmentProfile, SegmentTrait
 from twoway.segmentation.quality import SegmentQuality, segment_memberships
@@ -34,8 +34,8 @@ from twoway.segmentation.relations import (
 from twoway.segmentation.segment_count import SegmentCount, softened_segments
 from twoway.segmentation.three_step import Correction
 from twoway.solvers.watch import Watch
-from twoway.storage import container
-from twoway.text import aligned, plain_data, printable
+from twoway.storage.container import read_container
+from twoway.text import aligned_text, plain_data, printable
 
 _ERRORS = "segment_errors"
 _TRAITS_SHOWN = 4
@@ -274,7 +274,7 @@ class Segments(Shown):
             rows.append([*row, *([f"{self.quality.stability[place]:.2f}"] if self.quality.stability else [])])
         agreement = self.quality.agreement
         more = "" if agreement is None else f", agreement of {self.quality.n_replicates} replicates {agreement:.2f}"
-        return f"{aligned(rows)}\nrelative entropy {self.quality.relative_entropy:.2f}{more}"
+        return f"{aligned_text(rows)}\nrelative entropy {self.quality.relative_entropy:.2f}{more}"
 
     def _text_of_numbers(self) -> str:
         rows = [["count", "log-likelihood", "parameters", "AIC", "BIC", "held out", "p against one less"]]
@@ -283,7 +283,7 @@ class Segments(Shown):
             numbers = [f"{found.log_likelihood:.2f}", str(found.n_parameters), f"{found.aic:.1f}", f"{found.bic:.1f}"]
             mark = "*" if found.count == self.count else ""
             rows.append([f"{found.count}{mark}", *numbers, f"{found.held_out:.4f}", p])
-        return f"{aligned(rows)}\n* has the lowest BIC"
+        return f"{aligned_text(rows)}\n* has the lowest BIC"
 
     def _repr_html_(self) -> str:
         rows, bars = [["variable", "category", "all", *map(printable, self.names)]], []
@@ -295,7 +295,7 @@ class Segments(Shown):
             bars.append(shares)
         sizes = ", ".join(f"{printable(name)} {size:.1%}" for name, size in self.sizes.items())
         note = "+ and −: more and less often than in all people, by more than chance"
-        return f"<p>{html.escape(f'{self.count} segments: {sizes}')}</p>{html_table(rows, bars, note)}"
+        return f"<p>{html.escape(f'{self.count} segments: {sizes}')}</p>{notebook_table(rows, bars, note)}"
 
     def save(self, path: str | os.PathLike[str], *, counts: bool = True) -> None:
         """Write the segments to a model file, which `JointPMF.load` and all commands read too.
@@ -328,7 +328,7 @@ class Segments(Shown):
 
 def load_segments(path: str | os.PathLike[str]) -> Segments | None:
     """Return the segments in a model file, None where it has none."""
-    header, arrays = container.read(path, "model")
+    header, arrays = read_container(path, "model")
     if "segments" not in header:
         return None
     pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))

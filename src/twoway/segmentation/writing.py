@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twoway.data.files.workbook import Workbook
-from twoway.data.files.writing import write_table, written_ending
-from twoway.storage.container import whole_or_not_at_all
+from twoway.data.files.writing import write_data_file, written_ending
+from twoway.storage.atomic_files import atomic_file
 from twoway.text import markdown_text
 
 Rows = Sequence[Mapping[str, Any]]
@@ -32,12 +32,12 @@ def write_segments(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> 
     ending = check_segments_path(path)
     if ending in (".xlsx", ".md"):
         content = _write_segments_workbook(tables) if ending == ".xlsx" else _write_segments_markdown(tables).encode()
-        with whole_or_not_at_all(path) as stream:
+        with atomic_file(path) as stream:
             stream.write(content)
         return
     import pyarrow as pa
 
-    write_table(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
+    write_data_file(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
 
 
 def _is_segment_share(title: str, column: str) -> bool:

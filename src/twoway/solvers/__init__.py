@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from twoway.errors import DataError, check_known, whole_number
+from twoway.errors import DataError, check_known, check_whole_number
 from twoway.solvers.auto import Auto as Auto
 from twoway.solvers.chain import Chain as Chain
 from twoway.solvers.coupled_nmf import CoupledNMF as CoupledNMF
@@ -56,7 +56,7 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
     >>> find_solver("spa+em").name
     'spa+em'
     """
-    n_starts = None if starts is None else whole_number("starts", starts, 1)
+    n_starts = None if starts is None else check_whole_number("starts", starts, 1)
     named = choice.split("+") if isinstance(choice, str) else choice
     solvers = tuple(map(_find_one_solver, named if isinstance(named, Sequence) else (named,)))
     if not solvers:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.solvers.coupled_nmf import CoupledNMF

@@ -15,7 +15,7 @@ import numpy as np
 
 from twoway.arrays import Floats, times_log
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.model.pmf import JointPMF
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema

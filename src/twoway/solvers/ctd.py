@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Problem, Solution
@@ -35,7 +35,7 @@ class CTD:
     name: ClassVar[str] = "ctd"
 
     def __post_init__(self) -> None:
-        whole_number("n_inner", self.n_inner, 1)
+        check_whole_number("n_inner", self.n_inner, 1)
 
     def solve(self, problem: Problem) -> Solution:
         """Return the PMF at the end of one descent, from the given start or a random one."""

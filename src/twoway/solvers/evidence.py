@@ -12,7 +12,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets, PairWeights

@@ -15,7 +15,7 @@ from typing import SupportsFloat, TypeVar
 
 import numpy as np
 
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress, StopReason
 from twoway.solvers.theta import Theta, pmf_of_theta, theta_groups, theta_of
@@ -97,7 +97,7 @@ class Loop:
     """Gains are shares of the objective, or of this where the objective is smaller."""
 
     def __post_init__(self) -> None:
-        whole_number("max_iter", self.max_iter, 1)
+        check_whole_number("max_iter", self.max_iter, 1)
         if not isinstance(self.tol, SupportsFloat) or not float(self.tol) >= 0:
             raise DataError(f"tol must be a number of at least 0, got {self.tol!r}")
 

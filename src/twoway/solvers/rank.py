@@ -21,7 +21,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
@@ -94,7 +94,7 @@ def _rank_cell(value: object) -> str:
 
 def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: int, watch: Watch) -> RankChoice:
     """Return the rank to fit: by cross-validation from records, by the spectrum or AIC from tables."""
-    asked = sorted({whole_number("a rank", rank, 1) for rank in (_DEFAULT_RANKS if ranks is None else ranks)})
+    asked = sorted({check_whole_number("a rank", rank, 1) for rank in (_DEFAULT_RANKS if ranks is None else ranks)})
     if not asked:
         raise DataError("there must be at least one rank to choose from; got none")
     most = math.inf

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.data.design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.data.records import Records
+from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.datasets.synthetic import draw_records
 from twoway.model.pmf import JointPMF
 from twoway.report import Report

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from twoway.arrays import Bools, Floats
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.solvers.pair_matrix import PairMatrix
@@ -61,7 +61,7 @@ class SPA:
         """Yield splits as masks of the first group, those that can carry the rank only."""
         n_variables = len(pairs.schema)
         if self.first is not None:
-            if not 1 <= whole_number("first", self.first, 1) < n_variables:
+            if not 1 <= check_whole_number("first", self.first, 1) < n_variables:
                 raise DataError(f"first must be between 1 and {n_variables - 1} variables, not {self.first!r}")
             split = np.arange(n_variables) < self.first
             if pairs.carries(split, rank):

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import whole_number
+from twoway.errors import check_whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.solvers.pair_completion import PairResiduals
@@ -43,7 +43,7 @@ class SymmetricNMF:
     name: ClassVar[str] = "symmetric-nmf"
 
     def __post_init__(self) -> None:
-        whole_number("n_rotations", self.n_rotations, 1)
+        check_whole_number("n_rotations", self.n_rotations, 1)
 
     def solve(self, problem: Problem) -> Solution:
         """Return the best solution over the rotations; the first is from the given start, if there is one."""

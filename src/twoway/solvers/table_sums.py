@@ -19,7 +19,7 @@ import numpy as np
 
 from twoway.arrays import Floats, times_log
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of_theta
 from twoway.model.raking import raked_to

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.data.source import Block, RecordSource
+from twoway.data.stored_records import Block, RecordSource
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees

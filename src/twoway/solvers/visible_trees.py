@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
-from twoway.data.source import Block, RecordSource
+from twoway.data.stored_records import Block, RecordSource
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF

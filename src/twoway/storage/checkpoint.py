@@ -18,7 +18,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, MissingFileError
-from twoway.storage import container
+from twoway.storage.container import read_container, write_container
 
 SECONDS = 30.0
 """The file is written at most this often."""
@@ -53,7 +53,7 @@ class Checkpoint:
         """Read the states of a fit, if the file is of a fit with the same description of data and options."""
         self._fit = hashlib.blake2b(f"{_LAYOUT} {fit}".encode(), digest_size=16).hexdigest()
         try:
-            header, arrays = container.read(self._path, "checkpoint")
+            header, arrays = read_container(self._path, "checkpoint")
             if header["fit"] == self._fit:
                 ends = np.cumsum([math.prod(shape) for loop in header["loops"] for shape in loop["shapes"]])
                 parts = iter(np.split(arrays["numbers"], ends))
@@ -90,7 +90,7 @@ class Checkpoint:
         # One array for all: a file has few arrays, whatever the number of loops.
         flat = [array.ravel() for loop in self._loops.values() for array in loop.arrays]
         header = {"fit": self._fit, "loops": loops}
-        container.write(self._path, "checkpoint", header, {"numbers": np.concatenate([np.zeros(0), *flat])})
+        write_container(self._path, "checkpoint", header, {"numbers": np.concatenate([np.zeros(0), *flat])})
         self._written = time.monotonic()
 
     def close(self, *, is_interrupted: bool) -> None:

@@ -7,29 +7,26 @@ the time or the place of writing: the same content gives the same bytes.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
 import os
 import re
-import stat
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway import __version__
-from twoway.errors import DataError, FileFormatError, MissingFileError, OutputError, TwowayError
-from twoway.text import ADDRESS, brief, without_password
+from twoway.errors import DataError, FileFormatError, missing_file_error
+from twoway.storage.atomic_files import PathName, atomic_file, check_file_path
+from twoway.storage.version_1 import add_version_1_edges
 
-PathName: TypeAlias = str | os.PathLike[str]
 FORMAT_VERSION = 2
 MAX_BYTES = 2**32
 """No member of a file may be larger: 4 GiB is far above any model and far below a hostile claim."""
@@ -54,7 +51,7 @@ _ARRAY = re.compile(
 _FOREIGN = (zipfile.BadZipFile, LookupError, ValueError, EOFError, RuntimeError, OSError)
 
 
-def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_container(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a file whole or not at all.
 
     Parameters
@@ -62,7 +59,7 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
     path
         Where to write; an existing file is replaced only once the new one is complete.
     kind
-        What the file holds, "model" or "tables"; ``read`` checks it.
+        What the file holds, "model" or "tables"; `read_container` checks it.
     header
         Anything JSON can hold; keys are written sorted.
     arrays
@@ -78,7 +75,7 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
             f"cannot write {str(path)!r}: names, categories and notes take {len(text):,} bytes, at most "
             f"{MAX_HEADER:,} are written; leave variables out or merge categories"
         )
-    with whole_or_not_at_all(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+    with atomic_file(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo("header.json", _EPOCH), text)
         for name in sorted(arrays):
             buffer = io.BytesIO()
@@ -88,104 +85,28 @@ def write(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
 
 
-def check_path(path: object) -> PathName:
-    """Return the name of a file, or raise where something else was given."""
-    if not isinstance(path, str | os.PathLike):
-        raise DataError(f"a file name must be text or a path, not {brief(path)}")
-    return path
-
-
-def missing_file(path: PathName) -> MissingFileError:
-    """Return the error for a missing file, with a special message for an address."""
-    name = os.fspath(path)
-    if ADDRESS.match(name):
-        return MissingFileError(f"{without_password(name)!r} is an address; only files on this machine can be read")
-    return MissingFileError(f"there is no file {name!r}")
-
-
-@contextmanager
-def whole_or_not_at_all(path: PathName) -> Iterator[BinaryIO]:
-    """Give a stream whose content becomes a file once all of it is written; until then, nothing changes.
-
-    What is replaced keeps its permissions, and a link to a file stays a link. A device or a pipe is written to as it
-    is. An error of the operating system names the file meant.
-    """
-    meant = Path(check_path(path))
-    if meant.is_dir():
-        raise OutputError(f"cannot write {str(meant)!r}: it is a folder; name a file")
-    if not meant.parent.is_dir():
-        raise OutputError(f"cannot write {str(meant)!r}: there is no folder {str(meant.parent)!r}")
-    try:
-        if meant.exists() and not meant.is_file():
-            whole = io.BytesIO()  # not every device has a position
-            yield whole
-            meant.write_bytes(whole.getvalue())
-            return
-        target = Path(os.path.realpath(meant))
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-        # A name of its own: whoever else writes the same file now does not get in the way.
-        scratch = target.with_name(f".twoway-{os.urandom(8).hex()}.part")
-        try:
-            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            if mode is not None:
-                os.chmod(scratch, mode)
-            os.replace(scratch, target)
-        except BaseException:
-            with contextlib.suppress(OSError):  # such as that the folder is gone: the first error is raised
-                scratch.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        if error.errno is None or isinstance(error, TwowayError):
-            raise
-        raise OSError(error.errno, os.strerror(error.errno), str(meant)) from error
-
-
-@contextmanager
-def alone_in_folder(path: PathName) -> Iterator[None]:
-    """Wait until no other process that asks so works on a file of this folder; for what reads, changes and writes one.
-
-    Where the system or the file system knows no locks, there is no waiting.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
-
-
 def container_kind(path: PathName) -> str | None:
     """Return what a twoway file holds, "model" or "tables"; None for any other file."""
     try:
-        with _opened_archive(path) as archive:
-            return str(_read_header(archive)["kind"])
+        with _opened_container(path) as archive:
+            return str(_container_header(archive)["kind"])
     except _FOREIGN:
         return None
 
 
-def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_container(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the header and the arrays of a file; nothing in it is executed.
 
     A file that is not there, truncated, foreign, of another kind or of a newer version raises
     `FileFormatError` (`MissingFileError` for the first).
     """
-    source = Path(check_path(path))
+    source = Path(check_file_path(path))
     shown = repr(str(source))
     if source.is_dir():
         raise FileFormatError(f"{shown} is a folder, not a twoway file")
     try:
-        with _opened_archive(source) as archive:
-            header = _read_header(archive)
+        with _opened_container(source) as archive:
+            header = _container_header(archive)
             version = header.get("version")
             if not isinstance(version, int) or version > FORMAT_VERSION:
                 raise FileFormatError(
@@ -195,14 +116,14 @@ def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[
             if kind is not None and header.get("kind") != kind:
                 raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
             if version < 2:
-                _add_version_1_edges(header)
+                add_version_1_edges(header)
             arrays = {
-                name.removesuffix(".npy"): _read_array(archive.read(name))
+                name.removesuffix(".npy"): _container_array(archive.read(name))
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }
     except FileNotFoundError:
-        raise missing_file(source) from None
+        raise missing_file_error(source) from None
     except (FileFormatError, PermissionError):
         raise
     except _FOREIGN as error:
@@ -211,15 +132,15 @@ def read(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[
 
 
 @contextmanager
-def _opened_archive(path: PathName) -> Iterator[zipfile.ZipFile]:
-    """Give the archive in a file whose end announces no more than `write` makes: zipfile reads all that is there."""
+def _opened_container(path: PathName) -> Iterator[zipfile.ZipFile]:
+    """Give the archive in a file whose end announces no more than is written: zipfile reads all that is there."""
     with open(path, "rb") as stream:
-        _check_archive_end(stream)
+        _check_container_end(stream)
         with zipfile.ZipFile(stream) as archive:
             yield archive
 
 
-def _check_archive_end(stream: BinaryIO) -> None:
+def _check_container_end(stream: BinaryIO) -> None:
     """Raise where a file does not end as a small archive does: without a comment, with a directory of few members."""
     size = stream.seek(0, os.SEEK_END)
     ends = _LARGE_END.size + _LOCATOR.size + _END.size
@@ -240,8 +161,8 @@ def _check_archive_end(stream: BinaryIO) -> None:
         )
 
 
-def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return the header of an archive that is what `write` makes; nothing larger than the file is read into memory."""
+def _container_header(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return the header of an archive that is as it is written; nothing larger than the file is read into memory."""
     members = archive.infolist()
     if len(members) > _MOST_MEMBERS:
         raise ValueError(f"it holds {len(members):,} members, and a twoway file at most {_MOST_MEMBERS}")
@@ -257,7 +178,8 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     if length > MAX_HEADER:
         raise ValueError(f"its header has {length:,} bytes, and that of a twoway file at most {MAX_HEADER:,}")
     text = archive.read("header.json").decode()
-    header = json.loads(text, parse_int=_header_integer, parse_float=_header_number, parse_constant=_header_number)
+    integer, number = _container_integer, _container_number
+    header = json.loads(text, parse_int=integer, parse_float=number, parse_constant=number)
     if not isinstance(header, dict) or header.get("format") != "twoway":
         raise ValueError("its header is not that of a twoway file")
     if "\\ud" in text.lower():
@@ -265,21 +187,21 @@ def _read_header(archive: zipfile.ZipFile) -> dict[str, Any]:
     return header
 
 
-def _header_number(text: str) -> float:
+def _container_number(text: str) -> float:
     """Return a number of the header; NaN and infinity, which could not be written again, are refused."""
     if not math.isfinite(number := float(text)):
         raise ValueError(f"its header holds {text[:20]}, which no twoway file does")
     return number
 
 
-def _header_integer(text: str) -> int:
+def _container_integer(text: str) -> int:
     """Return a whole number of the header, if a float could hold it too."""
-    _header_number(text)
+    _container_number(text)
     return int(text)
 
 
-def _read_array(content: bytes) -> NDArray[Any]:
-    """Return the array in the bytes of an ``.npy`` file as `write` makes it, for reading only.
+def _container_array(content: bytes) -> NDArray[Any]:
+    """Return the array in the bytes of an ``.npy`` file as `write_container` makes it, for reading only.
 
     numpy's own reader evaluates the header as Python, with more types, warnings and recursion than is good for a
     file from elsewhere.
@@ -291,62 +213,3 @@ def _read_array(content: bytes) -> NDArray[Any]:
     if math.prod(shape) * dtype.itemsize != len(content) - match.end():
         raise ValueError("an array has not the size that its header claims")
     return np.frombuffer(content, dtype, offset=match.end()).reshape(shape)
-
-
-# The edges of bins in files of version 1, which were written into the labels only
-
-_NUMBER = r"([+-]?(?:inf|\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-_BELOW = re.compile(rf"(?:below |< ){_NUMBER}")
-_BETWEEN = re.compile(rf"{_NUMBER} to below {_NUMBER}")
-_IN_BRACKETS = re.compile(rf"([\[(]){_NUMBER}, {_NUMBER}([\])])")
-_ABOVE = re.compile(rf"(?:{_NUMBER} or more|>= {_NUMBER})")
-
-
-def _add_version_1_edges(header: dict[str, Any]) -> None:
-    """Add the edges of each variable whose labels are bins to a header of version 1."""
-    schema = header.get("schema")
-    for variable in schema if isinstance(schema, list) else ():
-        labels = variable.get("categories") if isinstance(variable, dict) else None
-        edges = version_1_edges(labels) if isinstance(labels, list) else None
-        if edges is not None:
-            variable["edges"] = edges
-
-
-def version_1_edges(labels: Sequence[object]) -> list[float] | None:
-    """Return the numbers that separate bins, by their labels; None where labels are something else.
-
-    Bins that hold their upper end, as pandas writes them, begin at the next number that a float can hold.
-
-    Examples
-    --------
-    >>> (
-    ...     version_1_edges(["below 18", "18 to below 40", "40 or more"]),
-    ...     version_1_edges(["< 1.5", ">= 1.5"]),
-    ...     version_1_edges(["18-39", "40+"]),
-    ... )
-    ([18.0, 40.0], [1.5], None)
-    """
-    ends = [_version_1_ends(label) if isinstance(label, str) else None for label in labels]
-    known = [pair for pair in ends if pair is not None]
-    if len(known) < max(len(ends), 2) or any(low >= high for low, high in known):
-        return None
-    is_gapless = all(before[1] == after[0] for before, after in pairwise(known))
-    return [low for low, _ in known[1:]] if is_gapless else None
-
-
-def _version_1_ends(label: str) -> tuple[float, float] | None:
-    """Return the first number of a bin, and the first one above it."""
-    if match := _BELOW.fullmatch(label):
-        return -math.inf, float(match[1])
-    if match := _BETWEEN.fullmatch(label):
-        return float(match[1]), float(match[2])
-    if match := _ABOVE.fullmatch(label):
-        return float(match[1] or match[2]), math.inf
-    if match := _IN_BRACKETS.fullmatch(label):
-        low, high = float(match[2]), float(match[3])
-        return _next_float(low) if match[1] == "(" else low, _next_float(high) if match[4] == "]" else high
-    return None
-
-
-def _next_float(number: float) -> float:
-    return math.nextafter(number, math.inf)

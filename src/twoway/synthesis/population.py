@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
+from twoway.category_labels import Label, label_key
 from twoway.data.distribution import Distribution
 from twoway.data.files.formats import FilePath
-from twoway.data.files.writing import write_parts
+from twoway.data.files.writing import write_data_file_parts
 from twoway.data.frames import make_drawn_frame
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.fitting.fit import fit
 from twoway.model.events import Event, Names
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.report import Monitor, StopReason
-from twoway.schema import Label, Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 from twoway.solvers.watch import Watch
 from twoway.synthesis.exact import settle_exact_margins
 from twoway.synthesis.persons import Rule, check_person_rules, draw_persons, parse_person_rules, published_person_rules
@@ -30,7 +31,7 @@ from twoway.synthesis.rounding import round_weights
 from twoway.synthesis.targets import Target, TargetCells, published_targets, table_targets
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import aligned, counted, crossed, printable
+from twoway.text import aligned_text, counted, crossed_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +82,7 @@ class TableDifference:
 
     def __str__(self) -> str:
         cell = ", ".join(printable(label) for label in self.cell)
-        names = crossed(self.variables, 40)
+        names = crossed_text(self.variables, 40)
         return (
             f"{names} at ({cell}): {counted(self.persons, 'person')}, goal {self.published:,.1f} ({self.share:.4%} off)"
         )
@@ -138,9 +139,9 @@ class PopulationReport(Shown):
         for number, table in enumerate(self.tables[:_MOST_LISTED]):
             rows.append(["" if number else "worst", str(table)])
         if self.exact:
-            rows.append(["exact", ", ".join(crossed(names, 40) for names in self.exact)])
+            rows.append(["exact", ", ".join(crossed_text(names, 40) for names in self.exact)])
         rows.append(["time", f"{self.seconds:.1f} s"])
-        return aligned([*rows, *(["warning", printable(warning, 400)] for warning in self.warnings)])
+        return aligned_text([*rows, *(["warning", printable(warning, 400)] for warning in self.warnings)])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,7 +193,7 @@ class Population(Shown):
         population gives the same bytes.
         """
         with Watch.showing(monitor) as watch:
-            write_parts(self._groups(watch), path)
+            write_data_file_parts(self._groups(watch), path)
 
     def _shuffled(self) -> NDArray[np.int32]:
         """Return the number of the different person that each person is, in a random order."""
@@ -284,8 +285,8 @@ def population(
     {('old', 'no'): 402, ('young', 'no'): 301, ('young', 'yes'): 199, ('old', 'yes'): 98}
     """
     began = time.monotonic()
-    n = whole_number("n, the number of persons,", n, 1, _MOST_PERSONS)
-    seed = whole_number("seed", seed, 0)
+    n = check_whole_number("n, the number of persons,", n, 1, _MOST_PERSONS)
+    seed = check_whole_number("seed", seed, 0)
     margins: list[Names] = [exact] if isinstance(exact, str) else [*exact]
     if isinstance(source, PublishedTables):
         # The model itself is then fitted to them.

@@ -18,7 +18,7 @@ from twoway.tables.published.places import TablePlaces, placed_counts
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed, shortlist
+from twoway.text import crossed_text, shortlist
 
 Codes: TypeAlias = NDArray[np.integer]
 """The categories of persons, shape (n_variables, n_persons): a row per variable."""
@@ -60,7 +60,7 @@ class Target:
 
     def name(self, schema: Schema) -> str:
         """Return the names of the variables, such as "age × vote"."""
-        return crossed((schema.names[position] for position in self.variables), None)
+        return crossed_text((schema.names[position] for position in self.variables), None)
 
     def describe(self, schema: Schema, cell: int) -> str:
         """Return the categories of a cell as text, of the first combination where it counts several."""
@@ -183,13 +183,13 @@ def _exact_target(schema: Schema, tables: Sequence[TargetTable], positions: tupl
     """Return the target of a margin, from the table that has it with the most records."""
     holding = [table for table in tables if set(positions) <= set(table.positions)]
     if not positions or not holding:
-        known = shortlist(crossed((schema.names[own] for own in table.positions), None) for table in tables)
-        margin = crossed((schema.names[position] for position in positions), None)
+        known = shortlist(crossed_text((schema.names[own] for own in table.positions), None) for table in tables)
+        margin = crossed_text((schema.names[position] for position in positions), None)
         raise DataError(f"no table of all people has the exact margin {margin!r}; these are {known}")
     best = max(holding, key=lambda table: table.weight)
     numbers = best.margin(positions, n)
     for table in holding:
-        named = [crossed((schema.names[own] for own in one.positions), None) for one in (best, table)]
+        named = [crossed_text((schema.names[own] for own in one.positions), None) for one in (best, table)]
         places = [f"in the table {name}" for name in named]
         _check_targets_same(schema, positions, (numbers, table.margin(positions, n)), places)
     return complete_target(positions, numbers, n, best.weight, is_exact=True)

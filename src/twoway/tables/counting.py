@@ -16,7 +16,7 @@ from twoway.data.weights import squared_weights
 from twoway.errors import DataError
 
 if TYPE_CHECKING:
-    from twoway.data.source import Block, RecordSource
+    from twoway.data.stored_records import Block, RecordSource
     from twoway.schema import Schema
 
 MAX_BYTES = 2**31

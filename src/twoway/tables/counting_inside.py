@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
-from twoway.data.columns import RawColumns
+from twoway.data.raw_columns import RawColumns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors
+from twoway.data.sql.database_table import DatabaseTable, database_table_errors
 from twoway.data.sql.grouping import grouped, grouped_sets
-from twoway.data.sql.records import DatabaseTable, errors_without_record_numbers
 from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 from twoway.errors import DataError, UnknownNameError
 from twoway.schema import Schema
@@ -189,7 +189,7 @@ def _codes_inside(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np
     if not named.num_columns:
         return np.full((len(wide), len(schema)), -1, dtype=np.int32)
     try:
-        with errors_without_record_numbers():
+        with database_table_errors():
             return Records(named, missing=table.reader.missing, schema=schema, unseen=table.unseen).codes()
     except UnknownNameError as error:
         if table.schema is None:

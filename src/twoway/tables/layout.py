@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, UnknownNameError
-from twoway.notebook import html_table
-from twoway.schema import Label, Schema
+from twoway.notebook import notebook_table
+from twoway.schema import Schema
 from twoway.tables.flat_counts import (
     NO_TOTAL,
     NOMINAL_TOTAL,
@@ -28,7 +29,7 @@ from twoway.tables.flat_counts import (
     flat_totals,
 )
 from twoway.tables.pair_graph import PairGraph
-from twoway.text import counted, crossed, shortlist
+from twoway.text import counted, crossed_text, shortlist
 
 if TYPE_CHECKING:
     from twoway.tables.privacy import Release
@@ -100,7 +101,7 @@ class TableLayout:
         # Beside shares, a table of whole numbers that adds up to the same is one, too.
         shares |= np.isin(totals, (1.0, 100.0))
         usual = float(np.median(totals[~shares])) if not shares.all() else NOMINAL_TOTAL
-        tables = f"{crossed(self.names[int(np.flatnonzero(shares)[0])])} has"
+        tables = f"{crossed_text(self.names[int(np.flatnonzero(shares)[0])])} has"
         if (n_tables := int(shares.sum())) > 1:
             tables = f"{n_tables} tables of shares have"
         vars(self).update(notes=(*self.notes, f"{tables} {NO_TOTAL} {usual:g} records"))
@@ -395,9 +396,9 @@ class TableLayout:
             return text
         totals, more = self.totals[:MAX_ROWS], len(self) - MAX_ROWS
         listed = zip(self.names[:MAX_ROWS], totals, strict=True)
-        rows = [["table", "total"], *([crossed(names), f"{total:,.6g}"] for names, total in listed)]
+        rows = [["table", "total"], *([crossed_text(names), f"{total:,.6g}"] for names, total in listed)]
         note = f"… {counted(more, 'more table')}" if more > 0 else ""
-        return text + html_table(rows, totals[:, None] / self.totals.max(), note)
+        return text + notebook_table(rows, totals[:, None] / self.totals.max(), note)
 
     def __repr__(self) -> str:
         noun, of = ("pair", "triple")[self.order - 2], counted(len(self.schema), "variable")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twoway.data.files.file_set import find_files, is_path
+from twoway.data.files.file_set import find_files, is_file_path
 from twoway.data.records import Records
-from twoway.data.source import RecordSource
+from twoway.data.stored_records import RecordSource
 from twoway.tables.tables import Tables
 
 
@@ -18,8 +18,8 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
     """
     if isinstance(source, Tables) or hasattr(type(source), "map_reduce"):
         return source  # type: ignore[no-any-return]
-    if is_path(source):
-        from twoway.data.files.records import FileRecords
+    if is_file_path(source):
+        from twoway.data.files.file_records import FileRecords
 
         files = find_files(source)
         return FileRecords(files) if files.is_large() else Records(files)
@@ -27,13 +27,13 @@ def open_source(source: Any, order: int = 2) -> RecordSource | Tables:
         from twoway.data.dask_records import DaskRecords
 
         return DaskRecords(source)
-    from twoway.data.sql.records import DatabaseTable, is_database_table, read_database_records
+    from twoway.data.sql.database_table import DatabaseTable, is_database_table, read_database_table
 
     if not is_database_table(source):
         return Records(source)
     table = source if isinstance(source, DatabaseTable) else DatabaseTable(source)
     if not table.is_counted_inside:
-        return read_database_records(table)
+        return read_database_table(table)
     from twoway.tables.counting_inside import count_inside
 
     return count_inside(table, order)[0]

@@ -13,7 +13,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Ints
 from twoway.schema import Schema
-from twoway.text import crossed
+from twoway.text import crossed_text
 
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
@@ -181,6 +181,6 @@ def pairs_without_table(schema: Schema, together: Bools) -> str:
     pairs = np.argwhere(np.triu(~together, 1))
     if not len(pairs):
         return ""
-    named = [crossed(schema.names[position] for position in pair) for pair in pairs[:_MOST_PAIRS_NAMED].tolist()]
+    named = [crossed_text(schema.names[position] for position in pair) for pair in pairs[:_MOST_PAIRS_NAMED].tolist()]
     more = [f"… ({len(pairs) - len(named):,} more)"] if len(pairs) > len(named) else []
     return f"{len(pairs):,} of {math.comb(len(schema), 2):,} pairs: {', '.join([*named, *more])}"

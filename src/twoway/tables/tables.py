@@ -12,19 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.data.frames import label_array, make_frame
+from twoway.category_labels import Label, label_array
+from twoway.data.frames import make_frame
 from twoway.data.merging import merge_schemas
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known
-from twoway.schema import Label, Schema
-from twoway.storage import container
+from twoway.schema import Schema
+from twoway.storage.container import read_container, write_container
 from twoway.tables.flat_counts import NO_TOTAL, flat_entries, flat_ranks, flat_starts, flat_totals
 from twoway.tables.layout import TableLayout
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 
 if TYPE_CHECKING:
     from twoway.data.records import Records
-    from twoway.data.source import RecordSource
+    from twoway.data.stored_records import RecordSource
     from twoway.tables.counting import CountedSets
     from twoway.tables.crosstabs.crosstabs import TableKind
     from twoway.tables.crosstabs.sheets import Key
@@ -391,12 +392,12 @@ class Tables(TableLayout):
         arrays |= {"noise": self.noise} if self.noise.any() else {}
         arrays |= {"empty": self.empty} if self.empty.size else {}
         arrays |= {"bases": self.bases} if self.bases is not None else {}
-        container.write(path, "tables", header, arrays)
+        write_container(path, "tables", header, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tables:
         """Return the tables of a file that `save` wrote."""
-        header, arrays = container.read(path, "tables")
+        header, arrays = read_container(path, "tables")
         try:
             schema, notes = Schema.from_dict(header["schema"]), tuple(map(str, header["notes"]))
             more: dict[str, Any] = {name: arrays.get(name) for name in ("noise", "empty", "bases")}  # may be absent

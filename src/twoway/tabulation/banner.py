@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from string import ascii_uppercase
 
+from twoway.category_labels import Label
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
-from twoway.schema import Label, Schema, Variable, first_duplicate
+from twoway.schema import Schema, Variable, first_duplicate
 from twoway.tabulation.result import BannerColumn
 
 TOTAL = "Total"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twoway.data.files.workbook import Sheet, Workbook
+from twoway.data.files.workbook import Workbook, WorkbookSheet
 from twoway.tabulation.writing import written_banner, written_notes, written_title
 from twoway.text import printable
 
@@ -27,7 +27,7 @@ def tabulation_excel(tabulation: Tabulation) -> bytes:
     return book.content()
 
 
-def _excel_tables(sheet: Sheet, tabulation: Tabulation) -> None:
+def _excel_tables(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
     columns = tabulation.columns
     at = _LABEL_COLUMNS
     for name, count in written_banner(columns):
@@ -56,7 +56,7 @@ def _excel_tables(sheet: Sheet, tabulation: Tabulation) -> None:
         line = _excel_table(sheet, table, line) + 1
 
 
-def _excel_table(sheet: Sheet, table: BannerTable, line: int) -> int:
+def _excel_table(sheet: WorkbookSheet, table: BannerTable, line: int) -> int:
     """Write a table from a line on; return the line behind it."""
     sheet.text(line, 0, written_title(table), bold=True, font_size=12)
     line += 1
@@ -92,7 +92,7 @@ def _excel_table(sheet: Sheet, table: BannerTable, line: int) -> int:
     return line
 
 
-def _excel_tests(sheet: Sheet, tabulation: Tabulation) -> None:
+def _excel_tests(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
     heads = ("Question", "By", "F", "Degrees 1", "Degrees 2", "p-value")
     for place, head in enumerate(heads):
         sheet.text(0, place, head, bold=True, bottom=1, bg_color="#DCE6F1")
@@ -111,7 +111,7 @@ def _excel_tests(sheet: Sheet, tabulation: Tabulation) -> None:
             line += 1
 
 
-def _excel_notes(sheet: Sheet, tabulation: Tabulation) -> None:
+def _excel_notes(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
     sheet.sheet.set_column(0, 0, 20)
     sheet.sheet.set_column(1, 1, 110)
     sheet.sheet.fit_to_pages(1, 0)

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.checks.sampled_table import DesignTest
-from twoway.data.files.writing import write_table, written_ending
+from twoway.data.files.writing import write_data_file, written_ending
 from twoway.data.frames import LIBRARIES
 from twoway.errors import check_known
 from twoway.notebook import Shown
-from twoway.schema import Label
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 from twoway.tabulation import writing
 from twoway.tabulation.excel import tabulation_excel
 from twoway.text import plain_data
@@ -155,10 +155,10 @@ class Tabulation(Shown):
         """
         ending = tabulation_ending(path)
         if ending in _LONG:
-            write_table(writing.written_long_table(self), path)
+            write_data_file(writing.written_long_table(self), path)
             return
         content = _WRITERS[ending](self)
-        with whole_or_not_at_all(path) as stream:
+        with atomic_file(path) as stream:
             stream.write(content if isinstance(content, bytes) else content.encode())
 
     def to_text(self) -> str:

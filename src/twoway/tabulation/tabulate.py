@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.checks.sampled_table import SampledRecords
 from twoway.checks.significance import SIGNIFICANT, holm_corrected
-from twoway.data.design import Design
+from twoway.data.survey_design import Design
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
 from twoway.model.intervals import Intervals, Scale

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.text import aligned, counted, markdown_text, printable
+from twoway.text import aligned_text, counted, markdown_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,7 +120,7 @@ def _text_of_table(table: BannerTable) -> str:
     ]
     tests = [printable(test, None) for test in table.tests]
     notes = [f"note: {printable(note, None)}" for note in table.notes]
-    return "\n".join([printable(written_title(table), None), aligned([*head, *letters, *lines]), *tests, *notes])
+    return "\n".join([printable(written_title(table), None), aligned_text([*head, *letters, *lines]), *tests, *notes])
 
 
 # Markdown

@@ -15,7 +15,7 @@ from twoway.arrays import Floats
 from twoway.data.distribution import Distribution
 from twoway.data.frames import Fill
 from twoway.data.records import Records
-from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, whole_number
+from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, check_whole_number
 from twoway.model.events import Event, Names
 from twoway.model.imputation import imputed_codes, imputed_frames, warn_of_impossible
 from twoway.model.intervals import (
@@ -34,7 +34,7 @@ from twoway.model.pmf import JointPMF, Tabulated
 from twoway.model.records import records_for_model
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.storage import container
+from twoway.storage.container import read_container
 from twoway.uncertainty.observed_tables import Cells, ObservedTables, Question
 
 # The part of the model's shares that a replicate gives to categories that its sample lacks.
@@ -295,7 +295,7 @@ class Bootstrap(Tabulated):
 
         if self.scales is not None:
             raise DataError("samples of a design are no draws of a model; impute from a bootstrap without a design")
-        if whole_number("m", m, 2) > (known := len(self.replicates)):
+        if check_whole_number("m", m, 2) > (known := len(self.replicates)):
             raise DataError(f"each completed table needs its own replicate: {m} were asked for, and there are {known}")
         possible = self.pmf.log_prob(records) > -np.inf
         warn_of_impossible(np.flatnonzero(~possible & (records.codes()[:, indices] < 0).any(axis=1)))
@@ -349,7 +349,7 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
 
     `JointPMF.load` returns the model without replicates, `Bootstrap.load` requires them.
     """
-    header, arrays = container.read(path, "model")
+    header, arrays = read_container(path, "model")
     pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
     try:
         parameters = parse_replicated_models(pmf.schema, arrays)

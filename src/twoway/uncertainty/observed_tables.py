@@ -21,7 +21,7 @@ from twoway.model.records import records_for_model
 from twoway.tables.counting import count_cells
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed
+from twoway.text import crossed_text
 
 if TYPE_CHECKING:
     from twoway.uncertainty.bootstrap import Bootstrap
@@ -150,7 +150,7 @@ class ObservedTables:
         half = NormalDist().inv_cdf(0.5 + 0.5 * boot.level)
         if (by_table := self._answer_of_table(boot, question, scale, names)) is not None:
             doubtful = ends.differs_from(by_table, NormalDist().inv_cdf(1.0 - 0.5 * DOUBT) / half)
-            note = f"the model may not fit {crossed(names)}; the interval also contains what was observed"
+            note = f"the model may not fit {crossed_text(names)}; the interval also contains what was observed"
             if self.is_all:
                 # The table is all that is known of these variables: the model cannot be surer than it.
                 return ends.widened(by_table.low, by_table.high), note if doubtful.any() else ""
@@ -163,7 +163,7 @@ class ObservedTables:
             return ends, ""
         # Off by so many standard errors there, the model may be off by as many here.
         times = 1.0 + self.residuals[misfits[0]] / half
-        shown = crossed(self.tables.names[misfits[0]])
+        shown = crossed_text(self.tables.names[misfits[0]])
         return ends.stretched(times, scale), f"the model may not fit {shown}; the interval is {times:.1f} times as wide"
 
     def _answer_of_table(

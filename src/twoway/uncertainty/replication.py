@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.data.design import Design
 from twoway.data.records import Records
-from twoway.errors import DataError, whole_number
+from twoway.data.survey_design import Design
+from twoway.errors import DataError, check_whole_number
 from twoway.model.intervals import checked_interval_level
 from twoway.model.pmf import JointPMF, pmf_of
 from twoway.model.records import records_for_model
@@ -91,8 +91,8 @@ def bootstrap(
     True
     """
     pmf = pmf_of(pmf)
-    n, seed = whole_number("n", n, LEAST_REPLICATES), whole_number("seed", seed, 0)
-    threads = usable_cores() if threads is None else whole_number("threads", threads, 1)
+    n, seed = check_whole_number("n", n, LEAST_REPLICATES), check_whole_number("seed", seed, 0)
+    threads = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
     level = checked_interval_level(level)
     if isinstance(source, PublishedTables):
         _refuse_design_to_replicate(design)

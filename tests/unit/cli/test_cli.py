@@ -725,7 +725,7 @@ def test_files_that_may_not_be_written_or_read(cli, folder, monkeypatch, tmp_pat
     def full(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(writing, "write_stream", full)
+    monkeypatch.setattr(writing, "write_data_stream", full)
     code, out, err = cli("sample", "m.twoway", "-o", str(tmp_path / "x.csv"))
     assert (code, out) == (4, "")
     assert err == f"twoway: {tmp_path / 'x.csv'}: No space left on device\n"

@@ -20,9 +20,9 @@ def folder(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("hostile")
     frame = hostile_frame(80)
-    writing.write_table(pa.Table.from_pandas(frame, preserve_index=False), folder / "in.csv")
+    writing.write_data_file(pa.Table.from_pandas(frame, preserve_index=False), folder / "in.csv")
     holes = frame.where(np.random.default_rng(1).random(frame.shape) < 0.7)
-    writing.write_table(pa.Table.from_pandas(holes, preserve_index=False), folder / "holes.csv")
+    writing.write_data_file(pa.Table.from_pandas(holes, preserve_index=False), folder / "holes.csv")
     before = os.getcwd()
     os.chdir(folder)
     try:

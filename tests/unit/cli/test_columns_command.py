@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.data.inspection import find_columns
+from twoway.data.column_finding import find_columns
 from twoway.data.toml_text import columns_toml
 
 pyreadstat = pytest.importorskip("pyreadstat")

@@ -13,7 +13,7 @@ from twoway.data.binning import bin_codes, bin_labels, make_bins
 from twoway.errors import DataError, QuestionError, UnknownNameError
 from twoway.questions.language import parse
 from twoway.schema import Schema, Variable
-from twoway.storage.container import version_1_edges
+from twoway.storage.version_1 import version_1_edges
 
 OPERATORS = {">=": np.greater_equal, ">": np.greater, "<": np.less, "<=": np.less_equal}
 AGE = Variable("age", bin_labels([18, 40]), (9.0, 30.0, 60.0), edges=(18, 40))

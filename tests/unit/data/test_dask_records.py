@@ -287,7 +287,7 @@ def test_results_are_not_added_to_in_place(workers):
     """A result that is asked for once more, because a worker died, is still what it was."""
     left, right = np.ones(3), np.ones(3)
     for _ in range(2):
-        total = module.combine_partitions([left, right], np.ndarray.__iadd__)
+        total = module.combine_dask_partitions([left, right], np.ndarray.__iadd__)
         assert total.tolist() == [2, 2, 2]
 
 

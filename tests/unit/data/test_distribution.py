@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, schemas
 
+from twoway.category_labels import label_key
 from twoway.data.distribution import Distribution
 from twoway.errors import DataError, UnknownNameError
-from twoway.schema import Variable, label_key
+from twoway.schema import Variable
 from twoway.text import printable
 
 AGE = Variable("age", ("young", "old"))

@@ -39,7 +39,7 @@ def source(request, tmp_path):
     if request.param == "frame":
         return table
     path = tmp_path / f"x.{request.param}"
-    writing.write_table(table, path)
+    writing.write_data_file(table, path)
     return path
 
 

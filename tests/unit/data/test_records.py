@@ -11,7 +11,7 @@ from strategies import examples, frames, schemas
 
 from twoway.data import records as module
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
 from twoway.parallel import usable_cores

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import twoway as tw
-from twoway.data.files import records as file_records
+from twoway.data.files import file_records
 from twoway.data.weights import WeightTotals
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError

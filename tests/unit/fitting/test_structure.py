@@ -11,7 +11,7 @@ from random_models import random_pmf, sized
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
-from twoway.fitting.structure import fit_closer, fit_single
+from twoway.fitting.structure import fit_single_structure, fit_structure_closer
 from twoway.model.trees import Trees
 from twoway.solvers import Evidence, Problem, find_solver
 from twoway.solvers.heldout import HeldOut
@@ -227,15 +227,15 @@ def test_large_tables_of_all_pairs_are_met():
     """Whoever compares a model with published tables of many people finds them in it."""
     tables = tw.count(random_pmf(sized([5, 4, 3, 4]), 20, seed=3, concentration=0.3).sample(20_000, seed=0))
     problem = Problem(Evidence(tables.schema, tables=tables, threads=1), 2)
-    rough = fit_single(problem, 2, find_solver("auto", 1))
+    rough = fit_single_structure(problem, 2, find_solver("auto", 1))
     assert worst_pair(rough.solution.pmf, tables) > 0.02
-    closer = fit_closer(rough)
+    closer = fit_structure_closer(rough)
     assert worst_pair(closer.solution.pmf, tables) < 0.003
     assert "went on with more states" in closer.reason
     # Smaller tables are smoothed instead: how far they are off is mostly chance.
     few = replace(tables, flat=tables.flat / 10, weights=tables.weights / 10)
     small = replace(rough, problem=replace(problem, evidence=Evidence(few.schema, tables=few, threads=1)))
-    assert fit_closer(small) is small
+    assert fit_structure_closer(small) is small
 
 
 @pytest.mark.parametrize("is_turned", [False, True])

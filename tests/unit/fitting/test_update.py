@@ -21,7 +21,7 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.theta import theta_of
 from twoway.solvers.watch import Watch
-from twoway.storage.container import read, write
+from twoway.storage.container import read_container, write_container
 
 TRUTH = dirichlet_rows(8, 3, 3, seed=1)
 DAYS = [draw_records(TRUTH, 600, observed=0.6, seed=day) for day in range(5)]
@@ -263,9 +263,9 @@ def test_what_is_remembered_is_in_the_file(structure, tmp_path):
 @both
 def test_a_file_whose_memory_is_broken_is_refused(structure, tmp_path):
     FIRSTS[structure].save(tmp_path / "m.twoway")
-    header, arrays = read(tmp_path / "m.twoway", "model")
+    header, arrays = read_container(tmp_path / "m.twoway", "model")
     for wrong in (arrays["support"][1:], -arrays["support"], arrays["support"] * np.nan):
-        write(tmp_path / "n.twoway", "model", header, {**arrays, "support": wrong})
+        write_container(tmp_path / "n.twoway", "model", header, {**arrays, "support": wrong})
         with pytest.raises(FileFormatError, match="support"):
             tw.load(tmp_path / "n.twoway")
 

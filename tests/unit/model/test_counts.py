@@ -49,7 +49,7 @@ def test_counts_are_left_out_on_demand(replicates, tmp_path):
     model = replicated(pmf) if replicates else pmf
     model.save(tmp_path / "model.twoway", counts=False)
     assert tw.JointPMF.load(tmp_path / "model.twoway").counts is None
-    names = container.read(tmp_path / "model.twoway")[1]
+    names = container.read_container(tmp_path / "model.twoway")[1]
     assert not [name for name in names if name.startswith(("count", "observed", "triple"))]
     tw.load(tmp_path / "model.twoway").marginal("age")
 
@@ -180,9 +180,9 @@ def test_large_counts_are_left_out_and_said_once(monkeypatch):
 def test_invalid_bases_in_a_file_are_refused(people, squares, tmp_path):
     pmf = tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=1)
     pmf.save(tmp_path / "model.twoway")
-    header, arrays = container.read(tmp_path / "model.twoway")
+    header, arrays = container.read_container(tmp_path / "model.twoway")
     arrays |= {"count_people": np.array(people), "count_squares": np.array(squares)}
-    container.write(tmp_path / "model.twoway", "model", {"schema": header["schema"], "report": None}, arrays)
+    container.write_container(tmp_path / "model.twoway", "model", {"schema": header["schema"], "report": None}, arrays)
     with pytest.raises(tw.FileFormatError, match="count"):
         tw.load(tmp_path / "model.twoway")
 
@@ -193,7 +193,7 @@ def test_counts_without_weights_do_not_grow(tmp_path):
     assert set(pmf.counts.arrays()) == {"count_sets", "count_flat", "count_singles"}
     weighted = tw.fit(tw.Records(ANSWERS, weights=np.arange(120) % 3 + 0.5), rank=2, smoothing=1)
     weighted.save(tmp_path / "model.twoway", counts=False)
-    assert not [name for name in container.read(tmp_path / "model.twoway")[1] if name.startswith("count")]
+    assert not [name for name in container.read_container(tmp_path / "model.twoway")[1] if name.startswith("count")]
     assert counts_left_out(1_700_000, 1) == [] != counts_left_out(1_700_000, 1, is_weighted=True)
 
 
@@ -227,9 +227,9 @@ def test_weights_of_any_size():
 def test_invalid_counts_in_a_file_are_refused(sets, flat, singles, tmp_path):
     pmf = tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=1)
     pmf.save(tmp_path / "model.twoway")
-    header, arrays = container.read(tmp_path / "model.twoway")
+    header, arrays = container.read_container(tmp_path / "model.twoway")
     arrays |= {"count_sets": np.array(sets), "count_flat": np.array(flat), "count_singles": np.array(singles)}
-    container.write(tmp_path / "model.twoway", "model", {"schema": header["schema"], "report": None}, arrays)
+    container.write_container(tmp_path / "model.twoway", "model", {"schema": header["schema"], "report": None}, arrays)
     with pytest.raises(tw.FileFormatError, match="count"):
         tw.load(tmp_path / "model.twoway")
 

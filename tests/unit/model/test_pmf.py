@@ -16,6 +16,7 @@ from reference import joint as brute
 from strategies import events, examples, frames, pmfs, schemas, some_names
 
 import twoway as tw
+from twoway.category_labels import label_key
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, ImpossibleEvidenceError, UnknownNameError
@@ -24,7 +25,7 @@ from twoway.model import mode as mode_search
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import Estimate, JointPMF, Mode
 from twoway.model.trees import Trees
-from twoway.schema import Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 
 quick = examples(40)
 AGE, VOTE = Variable("age", ("young", "old")), Variable("vote", ("no", "yes"))

@@ -149,7 +149,7 @@ def weighted_base(frame, names, condition=None):
 
 def engines(tmp_path, monkeypatch):
     """Yield the records in memory, in files that stay in memory and in a scratch file, and as tables."""
-    from twoway.data.files import records as file_records
+    from twoway.data.files import file_records
 
     names, numbers = ["age", "vote", "trust"], {"weights": "w", "counts": "n"}
     yield tw.Records(WEIGHTED, columns=names, **numbers)

@@ -10,11 +10,12 @@ from random_models import random_pmf
 from strategies import pmfs, schemas
 
 import twoway as tw
+from twoway.category_labels import label_key
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
 from twoway.questions import Question, Term, ask, parse
 from twoway.questions.language import complete_question, parse_terms
 from twoway.questions.question import OPERATORS, question_word
-from twoway.schema import Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 
 EXAMPLES = (
     "P(vote | age = 30-39, region in {north, east})",

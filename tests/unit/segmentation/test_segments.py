@@ -254,7 +254,7 @@ def test_damaged_segments_are_refused(found, tmp_path):
 
     path = tmp_path / "found.twoway"
     found.save(path)
-    header, arrays = container.read(path, "model")
+    header, arrays = container.read_container(path, "model")
     plain = {key: header[key] for key in ("schema", "report")}
     for change in (
         {"names": ["a", "a", "b"]},
@@ -262,7 +262,7 @@ def test_damaged_segments_are_refused(found, tmp_path):
         {"quality": {"relative_entropy": "x"}},
         {"candidates": [{"count": 3}]},
     ):
-        container.write(path, "model", {**plain, "segments": {**header["segments"], **change}}, arrays)
+        container.write_container(path, "model", {**plain, "segments": {**header["segments"], **change}}, arrays)
         with pytest.raises(tw.FileFormatError, match="the segments in"):
             tw.Segments.load(path)
 

@@ -114,8 +114,9 @@ def test_a_checkpoint_without_a_state_or_with_a_wrong_shape(tmp_path):
     checkpoint.Checkpoint(path).open("a fit")
     key, _ = written.begin(np.zeros(3))
     written.save(key, checkpoint.SavedLoop((np.zeros(3), np.zeros(3)), None))
-    header, arrays = container.read(path)
-    container.write(path, "checkpoint", {**header, "loops": [{**header["loops"][0], "shapes": [[7], [3]]}]}, arrays)
+    header, arrays = container.read_container(path)
+    header["loops"] = [{**header["loops"][0], "shapes": [[7], [3]]}]
+    container.write_container(path, "checkpoint", header, arrays)
     with pytest.raises(FileFormatError, match="not a checkpoint"):
         checkpoint.Checkpoint(path).open("a fit")
 

@@ -16,7 +16,7 @@ from twoway.errors import DataError, FileFormatError, MissingFileError, TwowayEr
 from twoway.model.pmf import JointPMF
 from twoway.report import Report, Start, StopReason, TableMisfit
 from twoway.schema import Schema, Variable
-from twoway.storage import container
+from twoway.storage import atomic_files, container
 
 SCHEMA = Schema((Variable("age", ("young", "old")), Variable("size", (1, 2.5), (0, 1)), Variable("ok", (True, False))))
 REPORT = Report(
@@ -153,7 +153,7 @@ def test_newer_versions_and_other_kinds(saved):
     rewrite(saved, header={"version": container.FORMAT_VERSION, "kind": "tables"})
     with pytest.raises(FileFormatError, match="holds 'tables', not 'model'"):
         JointPMF.load(saved)
-    assert container.read(saved)[0]["kind"] == "tables"
+    assert container.read_container(saved)[0]["kind"] == "tables"
 
 
 def test_compressed_members_are_refused(saved):
@@ -250,7 +250,7 @@ def test_every_error_is_the_packages_own(saved):
 
 
 def test_the_kind_of_a_file(tmp_path):
-    container.write(tmp_path / "x", "tables", {}, {})
+    container.write_container(tmp_path / "x", "tables", {}, {})
     assert container.container_kind(tmp_path / "x") == "tables"
     (tmp_path / "y").write_text("a,b\n")
     assert container.container_kind(tmp_path / "y") is None
@@ -262,7 +262,7 @@ def test_the_kind_of_a_file(tmp_path):
 
 def test_errors_of_the_system_name_the_file_that_was_meant(tmp_path):
     def write_to_a_full_disk():
-        with container.whole_or_not_at_all(tmp_path / "x"):
+        with atomic_files.atomic_file(tmp_path / "x"):
             raise OSError(28, "No space left on device", "/some/scratch")
 
     with pytest.raises(OSError, match="No space left") as caught:
@@ -277,7 +277,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        with container.whole_or_not_at_all(pipe) as stream:
+        with atomic_files.atomic_file(pipe) as stream:
             stream.write(b"content")
         assert os.read(reader, 100) == b"content"
     finally:

@@ -16,7 +16,7 @@ from strategies import examples
 import twoway as tw
 from twoway.cli import run
 from twoway.data.records import Records
-from twoway.data.sql.records import DatabaseTable
+from twoway.data.sql.database_table import DatabaseTable
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.schema import Schema, Variable
@@ -121,7 +121,7 @@ def test_the_budget_is_in_the_file_the_notes_and_the_report(tmp_path):
 def test_a_file_with_a_broken_budget_is_refused(tmp_path):
     arrays = {"sets": TABLES.sets, "flat": TABLES.flat, "weights": TABLES.weights}
     header = {"schema": TABLES.schema.to_dict(), "notes": [], "releases": [{"epsilon": 1}]}
-    container.write(tmp_path / "broken.tables", "tables", header, arrays)
+    container.write_container(tmp_path / "broken.tables", "tables", header, arrays)
     with pytest.raises(FileFormatError, match=r"broken\.tables'"):
         Tables.load(tmp_path / "broken.tables")
 
@@ -249,12 +249,12 @@ def test_categories_found_in_the_data_are_not_released_by_default(tmp_path):
 
 def test_older_files_do_not_record_the_origin_of_categories(tmp_path):
     Tables.count(Records(FEW, schema=SCHEMA)).save(tmp_path / "new.tables")
-    header, arrays = container.read(tmp_path / "new.tables")
+    header, arrays = container.read_container(tmp_path / "new.tables")
     for name in ("format", "version", "kind", "written_by", "heaviest"):
         del header[name]
     for entry in header["schema"]:
         del entry["declared"]
-    container.write(
+    container.write_container(
         tmp_path / "old.tables", "tables", header, {name: arrays[name] for name in ("sets", "flat", "weights")}
     )
     old = Tables.load(tmp_path / "old.tables")

@@ -13,11 +13,11 @@ from strategies import examples
 
 import twoway as tw
 from twoway.data.records import Records
-from twoway.data.source import Block
+from twoway.data.stored_records import Block
 from twoway.data.weights import WeightTotals
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError
 from twoway.schema import Schema, Variable
-from twoway.storage.container import read, write
+from twoway.storage.container import read_container, write_container
 from twoway.tables import counting
 from twoway.tables.tables import Tables
 
@@ -301,7 +301,7 @@ def test_a_file_is_read_back_and_written_again_to_the_byte(tmp_path, order):
 @pytest.mark.parametrize("change", ["flat", "sets", "weights", "nan", "schema"])
 def test_a_damaged_file_is_an_error(tmp_path, change):
     make_tables().save(tmp_path / "file")
-    header, arrays = read(tmp_path / "file")
+    header, arrays = read_container(tmp_path / "file")
     if change == "schema":
         header["schema"][0]["categories"].append("extra")
     elif change == "nan":
@@ -311,10 +311,10 @@ def test_a_damaged_file_is_an_error(tmp_path, change):
     else:
         arrays[change] = arrays[change][:-1]
     header = {key: value for key, value in header.items() if key not in ("format", "version", "kind")}
-    write(tmp_path / "file", "tables", header, arrays)
+    write_container(tmp_path / "file", "tables", header, arrays)
     with pytest.raises(FileFormatError, match="file' is not a valid tables file"):
         Tables.load(tmp_path / "file")
-    write(tmp_path / "model", "model", header, arrays)
+    write_container(tmp_path / "model", "model", header, arrays)
     with pytest.raises(FileFormatError, match="holds 'model', not 'tables'"):
         Tables.load(tmp_path / "model")
 
@@ -437,7 +437,7 @@ def test_labels_of_one_type_keep_it_in_every_frame():
 
 
 def test_a_file_without_tables_is_named(tmp_path):
-    write(tmp_path / "x.tables", "tables", {"schema": THREE.to_dict(), "notes": []}, {})
+    write_container(tmp_path / "x.tables", "tables", {"schema": THREE.to_dict(), "notes": []}, {})
     with pytest.raises(FileFormatError, match=r"x\.tables' .*'sets'"):
         Tables.load(tmp_path / "x.tables")
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from twoway.data.declarations import Columns, Letters
+from twoway.data.columns import Columns, Letters
 from twoway.data.files import formats
 from twoway.data.files.formats import COMPRESSED, FilePath, format_of, is_data_format
-from twoway.data.files.sheets import split_sheet
+from twoway.data.files.spreadsheets import split_spreadsheet_name
 from twoway.data.files.survey_files import READERS, survey_columns, survey_metadata, survey_weight
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
@@ -161,7 +161,7 @@ class FileSet:
         return table
 
 
-def is_path(source: object) -> bool:
+def is_file_path(source: object) -> bool:
     """Return whether a source of records is the name of a file."""
     return isinstance(source, str | os.PathLike)
 
@@ -182,7 +182,7 @@ def find_files(path: FilePath | FileSet) -> FileSet:
     given, place = name, ""
     name = unquote(re.sub(r"^file:/+(localhost(?=/))?/*", "/", name)) if name.startswith("file:/") else name
     if not os.path.exists(name):
-        name, place = split_sheet(name)
+        name, place = split_spreadsheet_name(name)
     pattern = re.search(r"[*?[]", name)
     if os.path.isdir(name):
         base, paths = name, _files_in(name)

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Ints
-from twoway.data.columns import LabelsByKey, RawColumns
+from twoway.category_labels import label_key
 from twoway.data.files import formats
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
 from twoway.data.files.text_files import read_text_header, text_kinds, text_relation, type_text_column, typed_text
-from twoway.data.missing import Markers, MissingLabels, Unseen, clean_label
+from twoway.data.missing import Markers, MissingLabels, Unseen, label_unless_missing
+from twoway.data.raw_columns import LabelsByKey, RawColumns
 from twoway.data.scan import Scan
 from twoway.errors import DataError
-from twoway.schema import Schema, Variable, label_key
+from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class FileTable:
             return None
         observed = {}
         for name, (_, labels) in self._typed_texts.items():
-            cleaned = [clean_label(label, name) for label in labels.to_pylist()]
+            cleaned = [label_unless_missing(label, name) for label in labels.to_pylist()]
             observed[name] = {label_key(label): label for label in cleaned if label is not None}
         return Scan(self._texts.n_records, self._texts.weight_totals, {}, observed)
 

@@ -16,8 +16,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from twoway.data.files.sheets import ENDINGS as SHEET_ENDINGS
-from twoway.data.files.sheets import read_sheet, split_sheet
+from twoway.data.files.spreadsheets import ENDINGS as SHEET_ENDINGS
+from twoway.data.files.spreadsheets import read_spreadsheet_table, split_spreadsheet_name
 from twoway.data.files.survey_files import READERS, survey_metadata, survey_slices
 from twoway.data.files.text_files import read_text_header, text_relation, type_text_column
 from twoway.errors import DataError, FileFormatError, TwowayError
@@ -77,13 +77,26 @@ def format_of(path: FilePath) -> str:
     return FORMATS[ending]
 
 
+def written_format(path: FilePath) -> str:
+    """Return what `format_of` returns; a file that is not written is an error."""
+    name = os.fspath(path)
+    if Path(path).suffix.lower() in COMPRESSED:
+        raise FileFormatError(f"{name!r}: compressed files are read, not written")
+    if Path(path).suffix.lower() not in WRITTEN:
+        raise FileFormatError(
+            f"cannot write {name!r}: its name ends in {Path(path).suffix!r}; records are written to "
+            f"{', '.join(WRITTEN)}"
+        )
+    return format_of(path)
+
+
 def is_data_format(path: FilePath) -> bool:
     """Return whether a file is one of records by its name."""
     return _format_ending(path) in FORMATS
 
 
 def _format_ending(path: FilePath) -> str:
-    plain = Path(split_sheet(os.fspath(path))[0])
+    plain = Path(split_spreadsheet_name(os.fspath(path))[0])
     return (Path(plain.stem).suffix if plain.suffix.lower() in COMPRESSED else plain.suffix).lower()
 
 
@@ -93,7 +106,7 @@ def columns_of_format(files: FileSet, path: str) -> list[str]:
         if files.is_text:
             return read_text_header(path, files.kind).names
         if files.kind == "sheet":
-            return list(read_sheet(path, files.place).column_names)
+            return list(read_spreadsheet_table(path, files.place).column_names)
         if files.kind in READERS:
             return list(survey_metadata(path, files.kind).column_names)
         if files.kind != "json":
@@ -136,7 +149,7 @@ def _format_slices(files: FileSet, path: str, columns: Sequence[str]) -> Iterato
     if files.kind == "arrow":
         return _arrow_format_slices(path, columns)
     if files.kind == "sheet":
-        return iter([read_sheet(path, files.place).select(list(columns))])
+        return iter([read_spreadsheet_table(path, files.place).select(list(columns))])
     return survey_slices(path, files.kind, columns, files.letters) if files.kind in READERS else None
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 import struct
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twoway.data.declarations import Column, Columns, Letters
+from twoway.category_labels import Label, plain_label, sort_labels
+from twoway.data.columns import Column, Columns, Letters
 from twoway.data.missing import MissingLabels, missing_key
 from twoway.errors import DataError, FileFormatError
-from twoway.schema import Label, plain_label, sort_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from twoway.data.files.file_set import FileSet
 
 READERS = {"sav": "read_sav", "por": "read_por", "dta": "read_dta", "sas7bdat": "read_sas7bdat"}
 """What reads each kind of file."""
@@ -36,7 +40,8 @@ def survey_columns(metadata: Any) -> Columns:
         ranges = metadata.missing_ranges.get(name, ())
         missing = [r["lo"] if r["lo"] == r["hi"] else (r["lo"], r["hi"]) for r in ranges]
         gone = MissingLabels((), {name: missing}, only=True).markers(name)
-        given, is_text = metadata.variable_value_labels.get(name, {}), _is_text(metadata, name)
+        given = metadata.variable_value_labels.get(name, {})
+        is_text = metadata.readstat_variable_types.get(name) == "string"
         are_letters = {code for code in given if isinstance(code, str) and not is_text}
         labels = {plain_label(code): given[code] for code in sort_labels(given) if code not in are_letters}
         letters: dict[Label, str] = {f".{code}": given[code] for code in sorted(are_letters)}
@@ -129,10 +134,6 @@ def _read_survey(path: str, kind: str, **options: Any) -> tuple[dict[str, list[A
     return cells, metadata
 
 
-def _is_text(metadata: Any, name: str) -> bool:
-    return bool(metadata.readstat_variable_types.get(name) == "string")
-
-
 def _survey_table(
     cells: dict[str, list[Any]], columns: Sequence[str], metadata: Any
 ) -> tuple[pa.Table, Counter[tuple[str, Label]]]:
@@ -142,18 +143,18 @@ def _survey_table(
     arrays, letters = {}, Counter[tuple[str, Label]]()
     for name in columns:
         try:
-            arrays[name] = _whole(pa.array(cells[name], pa.float64()))
+            arrays[name] = _survey_codes(pa.array(cells[name], pa.float64()))
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
-            if _is_text(metadata, name):
+            if metadata.readstat_variable_types.get(name) == "string":
                 arrays[name] = pa.array(cells[name], pa.string())
                 continue
             letters.update((name, f".{cell}") for cell in cells[name] if isinstance(cell, str))
             # Numbers, or dates and times, which Arrow knows.
-            arrays[name] = _whole(pa.array([None if isinstance(cell, str) else cell for cell in cells[name]]))
+            arrays[name] = _survey_codes(pa.array([None if isinstance(cell, str) else cell for cell in cells[name]]))
     return pa.table(arrays), letters
 
 
-def _whole(numbers: pa.Array) -> pa.Array:
+def _survey_codes(numbers: pa.Array) -> pa.Array:
     """Return numbers as integers where all of them are whole: as codes are written."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -162,3 +163,27 @@ def _whole(numbers: pa.Array) -> pa.Array:
         return numbers
     are_whole = pc.all(pc.equal(pc.trunc(numbers), numbers)).as_py()
     return numbers.cast(pa.int64()) if are_whole else numbers
+
+
+def written_survey_file(table: pa.Table, name: str, kind: str, like: FileSet | None) -> bytes:
+    """Return an SPSS or Stata file, which pyreadstat writes by its name alone."""
+    pyreadstat, options = survey_package(name), dict[str, Any]()
+    if like is not None and like.kind in READERS:
+        known = survey_metadata(like.paths[0], like.kind)
+        options = {"column_labels": known.column_names_to_labels, "variable_value_labels": known.variable_value_labels}
+        if kind == "sav":
+            options |= {"missing_ranges": known.missing_ranges, "variable_measure": known.variable_measure}
+        else:  # Stata labels whole numbers alone
+            of_numbers = ((column, own.items()) for column, own in known.variable_value_labels.items())
+            options["variable_value_labels"] = {
+                column: {code: label for code, label in own if not isinstance(code, str)} for column, own in of_numbers
+            }
+    if name.lower().endswith(".zsav"):
+        options["compress"] = True
+    try:
+        with tempfile.TemporaryDirectory(prefix="twoway-") as folder:
+            path = Path(folder) / "file"
+            getattr(pyreadstat, f"write_{kind}")(table.to_pandas(), path, **options)
+            return path.read_bytes()
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError) as error:
+        raise FileFormatError(f"cannot write {name!r}: {error}") from None

@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from twoway.errors import DataError, FileFormatError, unknown
-from twoway.schema import Variable, first_duplicate, label_key
+from twoway.category_labels import label_key
+from twoway.errors import DataError, FileFormatError, unknown_name
+from twoway.schema import Variable, first_duplicate
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def type_text_column(
         if odd and unseen == "extend" and len(odd) == len(present):
             return type_text_column(column, markers, None, {"text"})  # new categories, with no number beside them
         if odd and unseen != "missing":
-            error = unknown("category", odd[0], variable.categories, where=f" of {variable.name!r}")
+            error = unknown_name("category", odd[0], variable.categories, where=f" of {variable.name!r}")
             raise type(error)(f"{error}, {NO_TEXT}; unseen='missing' reads such labels as missing")
         dictionary = typed_text(pc.if_else(pc.is_in(kept, pa.array(odd, kept.type)), None, kept), kinds)
     return pa.chunked_array(

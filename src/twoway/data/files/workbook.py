@@ -31,9 +31,9 @@ class Workbook:
         self._book = xlsxwriter.Workbook(self._stream, {**texts, "in_memory": True})
         self._formats: dict[tuple[Any, ...], Any] = {}
 
-    def add_sheet(self, name: str) -> Sheet:
+    def add_sheet(self, name: str) -> WorkbookSheet:
         """Return a new sheet, named as far as Excel allows."""
-        return Sheet(self, self._book.add_worksheet(name.translate(_NOT_IN_NAMES)[:_MOST_NAME]))
+        return WorkbookSheet(self, self._book.add_worksheet(name.translate(_NOT_IN_NAMES)[:_MOST_NAME]))
 
     def format(self, **properties: Any) -> Any:
         """Return a format, the same one for the same properties."""
@@ -48,7 +48,7 @@ class Workbook:
         return self._stream.getvalue()
 
 
-class Sheet:
+class WorkbookSheet:
     """A sheet of a workbook."""
 
     def __init__(self, book: Workbook, sheet: Any) -> None:

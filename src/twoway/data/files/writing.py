@@ -6,36 +6,22 @@ import csv
 import io
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from twoway.data.files.formats import COMPRESSED, WRITTEN, FilePath, format_of
-from twoway.data.files.survey_files import READERS, survey_metadata, survey_package
+from twoway.data.files.formats import FilePath, written_format
+from twoway.data.files.survey_files import READERS, written_survey_file
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from twoway.data.files.file_set import FileSet
-
-
-def writing_format(path: FilePath) -> str:
-    """Return what `format_of` returns; a file that is not written is an error."""
-    name = os.fspath(path)
-    if Path(path).suffix.lower() in COMPRESSED:
-        raise FileFormatError(f"{name!r}: compressed files are read, not written")
-    if Path(path).suffix.lower() not in WRITTEN:
-        raise FileFormatError(
-            f"cannot write {name!r}: its name ends in {Path(path).suffix!r}; records are written to "
-            f"{', '.join(WRITTEN)}"
-        )
-    return format_of(path)
 
 
 def written_ending(path: FilePath, endings: Iterable[str], where: str) -> str:
@@ -46,61 +32,37 @@ def written_ending(path: FilePath, endings: Iterable[str], where: str) -> str:
     return ending
 
 
-def write_table(table: pa.Table, path: FilePath, like: FileSet | None = None) -> None:
+def write_data_file(table: pa.Table, path: FilePath, like: FileSet | None = None) -> None:
     """Write an Arrow table to a file in the format of its name, whole or not at all.
 
     SPSS and Stata files get the labels that the files ``like`` have for columns of the same names.
     """
-    write_parts([table], path, like)
+    write_data_file_parts([table], path, like)
 
 
-def write_parts(parts: Iterable[pa.Table], path: FilePath, like: FileSet | None = None) -> None:
-    """Write tables of the same columns below one another, as `write_table` does; each is dropped once it is written."""
-    kind = writing_format(path)
-    with whole_or_not_at_all(path) as stream:
+def write_data_file_parts(parts: Iterable[pa.Table], path: FilePath, like: FileSet | None = None) -> None:
+    """Write tables of the same columns below one another, as `write_data_file` does; each is dropped once written."""
+    kind = written_format(path)
+    with atomic_file(path) as stream:
         if kind in READERS:
             import pyarrow as pa
 
-            stream.write(_survey_file(pa.concat_tables(parts), os.fspath(path), kind, like))
+            stream.write(written_survey_file(pa.concat_tables(parts), os.fspath(path), kind, like))
         else:
-            write_stream(parts, stream, kind)
+            write_data_stream(parts, stream, kind)
 
 
-def _survey_file(table: pa.Table, name: str, kind: str, like: FileSet | None) -> bytes:
-    """Return an SPSS or Stata file, which pyreadstat writes by its name alone."""
-    pyreadstat, options = survey_package(name), dict[str, Any]()
-    if like is not None and like.kind in READERS:
-        known = survey_metadata(like.paths[0], like.kind)
-        options = {"column_labels": known.column_names_to_labels, "variable_value_labels": known.variable_value_labels}
-        if kind == "sav":
-            options |= {"missing_ranges": known.missing_ranges, "variable_measure": known.variable_measure}
-        else:  # Stata labels whole numbers alone
-            of_numbers = ((column, own.items()) for column, own in known.variable_value_labels.items())
-            options["variable_value_labels"] = {
-                column: {code: label for code, label in own if not isinstance(code, str)} for column, own in of_numbers
-            }
-    if name.lower().endswith(".zsav"):
-        options["compress"] = True
-    try:
-        with tempfile.TemporaryDirectory(prefix="twoway-") as folder:
-            path = Path(folder) / "file"
-            getattr(pyreadstat, f"write_{kind}")(table.to_pandas(), path, **options)
-            return path.read_bytes()
-    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError) as error:
-        raise FileFormatError(f"cannot write {name!r}: {error}") from None
-
-
-def write_stream(parts: Iterable[pa.Table], stream: BinaryIO, kind: str) -> None:
+def write_data_stream(parts: Iterable[pa.Table], stream: BinaryIO, kind: str) -> None:
     """Write tables of the same columns to a stream, below one another; ``kind`` is what `format_of` returns."""
     if kind == "parquet":
         import pyarrow.parquet as pq
 
-        _write_groups(map(_for_parquet, parts), lambda schema: pq.ParquetWriter(stream, schema))
+        _write_file_groups(map(_written_as_parquet, parts), lambda schema: pq.ParquetWriter(stream, schema))
     elif kind == "arrow":
         import pyarrow as pa
 
         options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
-        _write_groups(parts, lambda schema: pa.ipc.new_file(stream, schema, options=options))
+        _write_file_groups(parts, lambda schema: pa.ipc.new_file(stream, schema, options=options))
     elif kind == "json":
         for part in parts:
             for batch in part.to_batches(2**14):
@@ -110,12 +72,12 @@ def write_stream(parts: Iterable[pa.Table], stream: BinaryIO, kind: str) -> None
         # Arrow's own writer puts every text into quotes.
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
         for number, part in enumerate(parts):
-            _write_rows(part, text, "\t" if kind == "tsv" else ",", has_header=number == 0)
+            _write_text_rows(part, text, "\t" if kind == "tsv" else ",", has_header=number == 0)
         text.flush()
         text.detach()  # the caller closes the stream
 
 
-def _write_groups(parts: Iterable[pa.Table], open_writer: Callable[[pa.Schema], Any]) -> None:
+def _write_file_groups(parts: Iterable[pa.Table], open_writer: Callable[[pa.Schema], Any]) -> None:
     """Write tables as groups of rows, by a writer of the columns that the first one has."""
     parts = iter(parts)
     first = next(parts)
@@ -124,7 +86,7 @@ def _write_groups(parts: Iterable[pa.Table], open_writer: Callable[[pa.Schema], 
             writer.write_table(part)
 
 
-def _for_parquet(table: pa.Table) -> pa.Table:
+def _written_as_parquet(table: pa.Table) -> pa.Table:
     """Return a table as Parquet can hold it: no dictionaries that have a null among their labels."""
     import pyarrow as pa
 
@@ -134,7 +96,7 @@ def _for_parquet(table: pa.Table) -> pa.Table:
     return table
 
 
-def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str, *, has_header: bool) -> None:
+def _write_text_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str, *, has_header: bool) -> None:
     # csv gives quotes to the characters of a line's end alone, and readers take each of the two for one: lines end in
     # both for it, and in a line feed in the file.
     lines = SimpleNamespace(write=lambda line: text.write(line[:-2] + "\n"))
@@ -145,10 +107,10 @@ def _write_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str, *, has_
         header.writerow(table.column_names)
     writer = csv.writer(lines, delimiter=delimiter)
     for batch in table.to_batches(2**14):
-        writer.writerows(zip(*map(_cells_of_column, batch.columns), strict=True))
+        writer.writerows(zip(*map(_written_cells, batch.columns), strict=True))
 
 
-def _cells_of_column(column: pa.Array) -> list[Any]:
+def _written_cells(column: pa.Array) -> list[Any]:
     """Return the cells of a column; Arrow makes those of a dictionary one at a time, which takes ten times as long."""
     import pyarrow as pa
 

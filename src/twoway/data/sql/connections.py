@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown
+from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown_name
 from twoway.text import without_password
 
 _NO_PERMISSION = "42501"  # SQLSTATE of the standard's databases
 _WRONG_PASSWORD = ("28P01", "28000")
 
 
-def is_address(source: str) -> bool:
+def is_database_address(source: str) -> bool:
     """Return whether text is the address of a database rather than the name of a file.
 
     Examples
     --------
-    >>> is_address("postgres://ann@host/db"), is_address("duckdb:///survey.db"), is_address("survey.csv")
-    (True, True, False)
+    >>> is_database_address("postgres://ann@host/db"), is_database_address("survey.csv")
+    (True, False)
     """
     return re.match(r"[a-z][a-z0-9+]*://", source) is not None
 
@@ -40,7 +40,7 @@ def database_file(address: str) -> str | None:
 
 
 @contextmanager
-def opened_table(address: str, name: str) -> Iterator[Any]:
+def connected_table(address: str, name: str) -> Iterator[Any]:
     """Give the ibis table of a name, or of ``schema.name``, in the database at an address; it is closed at the end."""
     try:
         import ibis
@@ -62,25 +62,25 @@ def opened_table(address: str, name: str) -> Iterator[Any]:
             raise DataError(f"{shown!r} needs a package that is not installed: {error}") from None
     try:
         with connection_errors(shown):
-            table = _find_table(backend, name, shown)
+            table = _find_connected_table(backend, name, shown)
         yield table
     finally:
         backend.disconnect()
 
 
-def _find_table(backend: Any, name: str, shown: str) -> Any:
-    tables = _table_names(backend)
+def _find_connected_table(backend: Any, name: str, shown: str) -> Any:
+    tables = _tables_of_connection(backend)
     if name in tables:
         return backend.table(name)
     place, _, rest = name.rpartition(".")
-    if place and rest in _table_names(backend, place):
+    if place and rest in _tables_of_connection(backend, place):
         return backend.table(rest, database=place)
-    if backend.name == "postgres" and _is_hidden_table(backend, place, rest):
+    if backend.name == "postgres" and _is_hidden_from_account(backend, place, rest):
         raise DatabaseError(f"{shown}: this account may not read the table {name!r}")
-    raise unknown("table", name, tables, where=f" in {shown}")
+    raise unknown_name("table", name, tables, where=f" in {shown}")
 
 
-def _is_hidden_table(backend: Any, place: str, name: str) -> bool:
+def _is_hidden_from_account(backend: Any, place: str, name: str) -> bool:
     """Return whether PostgreSQL has a table that it does not list, as it lists only those that an account may use."""
     known = (
         "SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -92,7 +92,7 @@ def _is_hidden_table(backend: Any, place: str, name: str) -> bool:
         return cursor.execute(known, [whole, name, place]).fetchone() is not None
 
 
-def _table_names(backend: Any, place: str | None = None) -> list[str]:
+def _tables_of_connection(backend: Any, place: str | None = None) -> list[str]:
     try:
         return list(backend.list_tables(database=place))
     except AttributeError:  # ibis 12 asks DuckDB 2 for what it no longer has

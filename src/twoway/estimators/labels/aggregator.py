@@ -13,13 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Ints
-from twoway.data.frames import label_array
-from twoway.errors import DataError, unknown, warn_caller, whole_number
+from twoway.category_labels import label_array, plain_label
+from twoway.errors import DataError, check_whole_number, unknown_name, warn_caller
 from twoway.estimators.base import describe_end
 from twoway.estimators.labels.confusions import choose_confusion_smoothing, fit_confusions
 from twoway.estimators.labels.quality import LabelQuality, best_questions, label_information, label_quality_interval
 from twoway.estimators.labels.table import LabelTable, read_labels, read_new_labels
-from twoway.schema import plain_label
 
 # With fewer annotators, their agreement does not show who is right.
 _FEWEST_ANNOTATORS = 3
@@ -229,7 +228,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
             Those that can be asked about, and asked; all by default.
         """
         check_is_fitted(self)
-        n = whole_number("n", n, 1)
+        n = check_whole_number("n", n, 1)
         candidates = np.flatnonzero(self._table.gold < 0)
         if items is not None:
             candidates = np.intersect1d(candidates, self._places("item", self.items_, items))
@@ -255,7 +254,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         names = list(names)
         places: Ints = known.get_indexer(names).astype(np.int64)
         if (places < 0).any():
-            raise unknown(kind, plain_label(names[int(np.argmin(places))]), known.tolist())
+            raise unknown_name(kind, plain_label(names[int(np.argmin(places))]), known.tolist())
         return places
 
     def _frame_of(self, table: LabelTable) -> pd.DataFrame:

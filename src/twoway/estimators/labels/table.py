@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.columns import column_series
+from twoway.category_labels import Label, plain_label, sort_labels
 from twoway.data.frames import frame_in_memory
+from twoway.data.raw_columns import column_series
 from twoway.data.records import Records
-from twoway.errors import DataError, check_known, unknown, warn_caller
+from twoway.errors import DataError, check_known, unknown_name, warn_caller
 from twoway.estimators.long_tables import long_table_columns, long_table_names, shown_name
-from twoway.schema import Label, Schema, Variable, plain_label, sort_labels
+from twoway.schema import Schema, Variable
 from twoway.text import brief, shortlist
 
 # Labels with more different values than this are answers of another kind, such as numbers or free text.
@@ -172,7 +173,7 @@ def read_new_labels(source: Any, columns: Sequence[str], known: LabelTable, miss
     schema = Variable(columns[2], known.classes)
     for label in classes.categories:
         if schema.find(label) is None:
-            raise unknown("label", label, known.classes, where=" among those of training")
+            raise unknown_name("label", label, known.classes, where=" among those of training")
     # Strangers keep codes of their own until duplicates are found.
     label_codes, no_gold = _label_codes_among(classes, schema)[label_codes], np.full(len(items), -1)
     table = _ordered_labels(LabelTable(items, names, known.classes, item_codes, codes, label_codes, no_gold))
@@ -285,7 +286,7 @@ def _gold_labels(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classe
     if is_new.any():
         if is_new.all():
             where = " among those that annotators labelled, nor any other item of the gold labels"
-            raise unknown("item", plain_label(gold_items[0]), items.tolist(), where=where)
+            raise unknown_name("item", plain_label(gold_items[0]), items.tolist(), where=where)
         new = gold_items[is_new].unique()
         some = shortlist(new.tolist(), 5)
         warn_caller(f"gold labels of items that no annotator labelled count for the class frequencies only: {some}")

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Floats, Ints
-from twoway.errors import DataError, whole_number
+from twoway.errors import DataError, check_whole_number
 from twoway.estimators.base import describe_end
 from twoway.estimators.ratings.choosing import choose_rating_recipe
 from twoway.estimators.ratings.model import RatingFitting
@@ -101,12 +101,12 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         y
             The ratings, where a long table has no column for them.
         """
-        n_starts = whole_number("n_starts", self.n_starts, 1)
+        n_starts = check_whole_number("n_starts", self.n_starts, 1)
         if not 0 < self.smoothing < np.inf:
             raise DataError(f"smoothing must be a number of pseudo-ratings above 0, not {self.smoothing!r}")
         if len(self.columns) != 3:
             raise DataError(f"columns must be three names, of user, item and rating; got {self.columns!r}")
-        rank = None if self.rank is None else whole_number("rank", self.rank, 1)
+        rank = None if self.rank is None else check_whole_number("rank", self.rank, 1)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.known_ = read_ratings(X, self.columns, ratings=y, scale=self.scale)
         self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points

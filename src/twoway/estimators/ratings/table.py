@@ -12,10 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.category_labels import label_key, plain_label, sort_labels
 from twoway.data.records import Records
-from twoway.errors import DataError, check_known, unknown
+from twoway.errors import DataError, check_known, unknown_name
 from twoway.estimators.long_tables import long_table_columns, long_table_names, shown_name
-from twoway.schema import Schema, Variable, label_key, plain_label, sort_labels
+from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
 # Ratings with more values than this are measurements, not points on a scale.
@@ -186,7 +187,7 @@ def find_rated_items(items: pd.Index, labels: Any) -> Ints:
     codes: Ints = items.get_indexer(labels).astype(np.int64)
     if (codes < 0).any():
         missing = plain_label(labels[int(np.argmin(codes))])
-        raise unknown("item", missing, items.tolist(), where=" among those that have ratings")
+        raise unknown_name("item", missing, items.tolist(), where=" among those that have ratings")
     return codes
 
 
@@ -215,7 +216,7 @@ def _has_row_per_rating(source: Any, columns: Sequence[str]) -> bool:
     names = long_table_columns(source, _ALLOWED)
     has_column = [name in names for name in columns[:2]]
     if any(has_column) and not all(has_column):
-        raise unknown("column", columns[has_column.index(False)], names, where=" in a long table of ratings")
+        raise unknown_name("column", columns[has_column.index(False)], names, where=" in a long table of ratings")
     return all(has_column)
 
 

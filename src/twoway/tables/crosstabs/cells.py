@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.schema import Label
+from twoway.category_labels import Label
 from twoway.text import shortlist
 
 _NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?")

@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, check_known, unknown
-from twoway.schema import Label, Schema
+from twoway.category_labels import Label
+from twoway.errors import DataError, check_known, unknown_name
+from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import empty_cells_notes, parse_cell, rounded_cells_unit
 from twoway.tables.crosstabs.sheet_sums import scale_of_sums
 from twoway.tables.crosstabs.sheets import Key, Sheet, SheetMargin, find_sheet_schema, read_sheets, sheet_label_codes
@@ -88,7 +89,7 @@ def _crosstab_option(option: str, given: Any, keys: Sequence[Key]) -> dict[froze
     pairs = [frozenset(key) for key in keys]
     for key in given or {}:
         if frozenset(Sheet.check_key(key)) not in pairs:
-            raise unknown("table", key, keys, where=f" for {option}")
+            raise unknown_name("table", key, keys, where=f" for {option}")
     return {frozenset(key): (key, value) for key, value in (given or {}).items()}
 
 

@@ -13,10 +13,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from twoway.data.files.sheets import ENDINGS as BOOK_ENDINGS
-from twoway.data.files.sheets import column_letters, read_book, split_sheet
-from twoway.errors import DataError, FileFormatError
-from twoway.storage.container import missing_file
+from twoway.data.files.spreadsheets import ENDINGS as BOOK_ENDINGS
+from twoway.data.files.spreadsheets import read_spreadsheet, split_spreadsheet_name, spreadsheet_column
+from twoway.errors import DataError, FileFormatError, missing_file_error
 from twoway.tables.crosstabs.sheets import LONG_COLUMNS
 
 Span: TypeAlias = tuple[int, int, int, int]
@@ -52,7 +51,7 @@ class Grid:
 
     def place(self, row: int, column: int | None = None) -> str:
         """Return where a cell is, as a spreadsheet counts: rows from 1, columns from A."""
-        return f"{self.name}, row {row + 1}" + ("" if column is None else f", column {column_letters(column)}")
+        return f"{self.name}, row {row + 1}" + ("" if column is None else f", column {spreadsheet_column(column)}")
 
     @property
     def width(self) -> int:
@@ -107,8 +106,8 @@ def grid_files(path: str | os.PathLike[str]) -> list[str]:
     Those with the errors of another, ``edu_se.csv`` or ``edu_moe.csv`` beside ``edu.csv``, are left out.
     """
     source = Path(path)
-    if not Path(split_sheet(str(path))[0]).exists():
-        raise missing_file(source)
+    if not Path(split_spreadsheet_name(str(path))[0]).exists():
+        raise missing_file_error(source)
     if not source.is_dir():
         return [str(source)]
     kept = [file for file in source.iterdir() if file.is_file() and not file.name.startswith((".", "~$"))]
@@ -130,10 +129,10 @@ def read_all_grids(path: str | os.PathLike[str]) -> list[Grid]:
 
 def read_grids(path: str) -> list[Grid]:
     """Return the grids of a file that have cells; ``book.xlsx#Sheet`` names one."""
-    file, sheet = split_sheet(path)
+    file, sheet = split_spreadsheet_name(path)
     lower = file.lower()
     if lower.endswith(BOOK_ENDINGS):
-        return [_book_grid(file, *one) for one in read_book(file, sheet)]
+        return [_book_grid(file, *one) for one in read_spreadsheet(file, sheet)]
     if not lower.endswith(ENDINGS):
         raise FileFormatError(f"{file!r}: the name of a file of tables must end in {', '.join(ENDINGS)}")
     text = _grid_text(Path(file))

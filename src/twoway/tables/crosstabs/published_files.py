@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, naming, unknown
-from twoway.schema import Label
+from twoway.category_labels import Label
+from twoway.errors import DataError, errors_at, unknown_name
 from twoway.tables.crosstabs.cells import parse_cell, rounded_cells_step
 from twoway.tables.crosstabs.grids import Grid, error_grid_file, read_all_grids, read_grids
 from twoway.tables.crosstabs.layout_finding import find_layout_in_grids
@@ -144,7 +144,7 @@ def _read_published_areas(
         areas.setdefault(table.area, []).append(table)
     if area is not None:
         if area not in areas:
-            raise unknown("area", area, areas)
+            raise unknown_name("area", area, areas)
         areas = {area: areas[area]}
     listed = [(sheet.key, sheet) for grid in lists for sheet in read_long_sheets(grid.cell_frame(), None)]
     by_area: dict[str, Tables | PublishedTables] = {}
@@ -246,7 +246,7 @@ def published_of_sheets(
     finest = _finest_published(tables, layout.groups)
     made = []
     for table in tables:
-        with naming(f"{table.grid.name}, table {table.name}"):
+        with errors_at(f"{table.grid.name}, table {table.name}"):
             one = _published_of_sheet(table, _published_universe(table, layout.groups, finest, notes))
             if one.rounded_to:
                 what = f"all numbers of {table.name} are multiples of {one.rounded_to:g}"

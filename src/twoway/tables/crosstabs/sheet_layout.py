@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any, Literal, TypeAlias, get_args
 
-from twoway.data.declarations import read_toml
-from twoway.data.files.sheets import column_letters
+from twoway.data.columns import read_toml
+from twoway.data.files.spreadsheets import spreadsheet_column
 from twoway.data.toml_text import toml_inline_table, toml_key, toml_value
-from twoway.errors import DataError, check_known, naming
+from twoway.errors import DataError, check_known, errors_at
 from twoway.schema import first_duplicate
-from twoway.storage.container import whole_or_not_at_all
+from twoway.storage.atomic_files import atomic_file
 from twoway.tables.crosstabs.crosstabs import TableKind
 
 Role: TypeAlias = Literal["total", "base", "unweighted", "skip"]
@@ -95,7 +95,7 @@ class TableBlock:
                 raise DataError(f"a table needs {side}s that show categories")
             check_known("role", get_args(Role), *roles.values())
             places = [*chain.from_iterable(group.at for group in groups), *roles]
-            shown = (column_letters(place) if side == "column" else str(place + 1) for place in places)
+            shown = (spreadsheet_column(place) if side == "column" else str(place + 1) for place in places)
             if (twice := first_duplicate(shown)) is not None:
                 raise DataError(f"the {side} {twice} is declared twice")
 
@@ -121,14 +121,14 @@ class SheetLayout:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layout to a TOML file."""
-        with whole_or_not_at_all(path) as stream:
+        with atomic_file(path) as stream:
             stream.write(self.to_toml().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SheetLayout:
         """Return the layout in a TOML file."""
         content = read_toml(path)
-        with naming(repr(os.fspath(path))):
+        with errors_at(repr(os.fspath(path))):
             return cls.of_dict(content)
 
     @classmethod
@@ -140,7 +140,7 @@ class SheetLayout:
             raise DataError("a layout needs at least one [[table]]")
         blocks = []
         for number, table in enumerate(tables, 1):
-            with naming(f"table {number}"):
+            with errors_at(f"table {number}"):
                 blocks.append(_layout_block(table))
         symbols = {str(sign): str(meaning) for sign, meaning in content.get("symbols", {}).items()}
         groups = {
@@ -215,7 +215,7 @@ def _layout_block(table: Any) -> TableBlock:
     for side in _SIDES:
         groups = []
         for number, group in enumerate(table.get(side, ()), 1):
-            with naming(f"{side} {number}"):
+            with errors_at(f"{side} {number}"):
                 groups.append(_layout_lines(group, side))
         given[side] = tuple(groups)
         given[f"{side[:-1]}_roles"] = {
@@ -272,7 +272,7 @@ def _layout_places_text(places: Sequence[int], side: str) -> str:
     # Neighbours differ from their rank by the same number.
     for _, run in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
         own = [place for _, place in run]
-        ends = [column_letters(place) if side == "columns" else str(place + 1) for place in (own[0], own[-1])]
+        ends = [spreadsheet_column(place) if side == "columns" else str(place + 1) for place in (own[0], own[-1])]
         shown.append(ends[0] if len(own) == 1 else "-".join(ends))
     return ", ".join(shown)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.data.declarations import CHOSEN, NOT_CHOSEN
+from twoway.data.columns import CHOSEN, NOT_CHOSEN
 from twoway.errors import DataError
 from twoway.tables.crosstabs.cells import Cell, rounded_cells_step
 from twoway.tables.crosstabs.crosstabs import TableKind

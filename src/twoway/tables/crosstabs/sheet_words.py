@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from twoway.schema import Label
+from twoway.category_labels import Label
 
 if TYPE_CHECKING:
     from twoway.tables.crosstabs.sheet_layout import Role

@@ -16,8 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, unknown
-from twoway.schema import Label, Schema, label_key, plain_label
+from twoway.category_labels import Label, label_key, plain_label
+from twoway.errors import DataError, unknown_name
+from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import Cell, cell_value, is_missing_cell, parse_cell
 from twoway.tables.crosstabs.sheet_words import MarginRole, margin_in_words
 from twoway.text import shortlist
@@ -329,7 +330,7 @@ def sheet_label_codes(schema: Schema, name: str, labels: Sequence[Label], where:
     for label in labels:
         code = next((code for one in _sheet_label_meanings(label) if (code := variable.find(one)) is not None), None)
         if code is None:
-            error = unknown("category", label, variable.categories, where=f" of {name!r}")
+            error = unknown_name("category", label, variable.categories, where=f" of {name!r}")
             raise DataError(f"{where}: {error}")
         if code in codes:
             raise DataError(f"{where}: duplicate category {variable.categories[code]!r} of {name!r}")

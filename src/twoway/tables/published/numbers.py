@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.category_labels import Label, label_key
 from twoway.errors import DataError, check_known
-from twoway.schema import Label, label_key
 from twoway.tables.crosstabs.cells import is_missing_cell, parse_cell
 from twoway.tables.crosstabs.sheet_words import MarginRole, margin_in_words
 from twoway.tables.crosstabs.sheets import is_sheet_frame, sheet_columns, sheet_index

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from twoway.schema import Label
+from twoway.category_labels import Label
 
 _UNIT = r"( years?( old| of age)?)?"
 _BETWEEN = re.compile(rf"(aged? )?(\d{{1,4}}) ?(-|–|_|to|through) ?(\d{{1,4}}){_UNIT}", re.IGNORECASE)

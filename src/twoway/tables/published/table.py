@@ -14,7 +14,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, check_known
 from twoway.schema import first_duplicate
 from twoway.tables.published.numbers import Axes, Labels, TableNumbers, published_number, published_numbers
-from twoway.text import counted, crossed
+from twoway.text import counted, crossed_text
 
 _KINDS = ("counts", "shares")
 
@@ -90,7 +90,7 @@ class PublishedTable:
     rounded_to: float = 0.0
 
     def __post_init__(self) -> None:
-        name = self.name or crossed(self.variables)
+        name = self.name or crossed_text(self.variables)
         weight = self.weight or float(self.counts.sum())
         vars(self).update(name=name, weight=weight)
         if (twice := first_duplicate(self.variables)) is not None:
@@ -199,7 +199,7 @@ class PublishedTable:
         <PublishedTable: age × sex, 4 cells, 89.5 people>
         """
         names, asked = published_labels(variables), published_labels(given)
-        called = name or crossed(names)
+        called = name or crossed_text(names)
         check_known("kind of numbers", _KINDS, kind)
         raw = published_numbers(names, numbers, called)
         cells = {labels: published_number(value, labels, called, symbols or {}) for labels, value in raw.items()}

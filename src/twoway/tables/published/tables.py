@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, naming
-from twoway.schema import Label, Schema, label_key
-from twoway.storage import container
+from twoway.category_labels import Label, label_key
+from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, errors_at, near_miss
+from twoway.schema import Schema
+from twoway.storage.container import read_container, write_container
 from twoway.tables.crosstabs.cells import empty_cells_notes
 from twoway.tables.crosstabs.sheets import sheet_categories, sheet_label_codes
 from twoway.tables.flat_counts import flat_entries
@@ -26,7 +27,7 @@ from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
 from twoway.tables.published.table import PublishedMean, PublishedTable, published_labels
 from twoway.tables.tables import Tables
-from twoway.text import counted, crossed, near_miss, shortlist
+from twoway.text import counted, crossed_text, shortlist
 
 Groups = Mapping[str, Mapping[Label, Labels]]
 
@@ -127,7 +128,7 @@ class PublishedTables:
 
     def __post_init__(self) -> None:
         for table in self.tables:
-            with naming(table.place()):
+            with errors_at(table.place()):
                 self._check_table(table)
         for mean in self.means:
             if self.schema[mean.variable].values is None:
@@ -137,7 +138,7 @@ class PublishedTables:
         for names in self.exact:
             self.schema.indices(names)
             if frozenset(names) not in known and not any(set(names) <= one for one in known):
-                raise DataError(f"exact: no table has {crossed(names)}")
+                raise DataError(f"exact: no table has {crossed_text(names)}")
         for rule, named in zip(self.rules, self.impossible, strict=True):
             self._check_rule(rule, named)
 
@@ -342,12 +343,12 @@ class PublishedTables:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file, whole or not at all."""
-        container.write(path, "published", *packed_tables(self))
+        write_container(path, "published", *packed_tables(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PublishedTables:
         """Return what `save` wrote."""
-        header, arrays = container.read(path, "published")
+        header, arrays = read_container(path, "published")
         try:
             return cls(**unpacked_tables(header, arrays))
         except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import twoway as tw
-from twoway.data.files import file_set, formats
-from twoway.data.files import records as file_records
+from twoway.data.files import file_records, file_set, formats
 from twoway.data.files.file_table import FileTable
-from twoway.data.files.writing import write_table
+from twoway.data.files.writing import write_data_file
 from twoway.datasets import dirichlet_rows, hide
 from twoway.errors import DataError, FileFormatError, UnknownNameError
 from twoway.schema import Schema, Variable
@@ -53,7 +52,7 @@ VARIABLES = ["x1", "x2", "x3", "x4", "x5"]
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet", "feather"])
 def test_every_format_streams_to_the_counts_of_memory(frame, tmp_path, ending):
     path = tmp_path / f"records.{ending}"
-    write_table(pa.Table.from_pandas(frame), path)
+    write_data_file(pa.Table.from_pandas(frame), path)
     records = tw.FileRecords(path, columns=VARIABLES)
     expected = tw.Records(frame, columns=VARIABLES)
     assert records.schema == expected.schema
@@ -80,7 +79,7 @@ def test_the_order_of_rows_and_groups_of_rows_does_not_matter(frame, tmp_path):
 def test_a_fit_from_the_scratch_file_is_that_of_memory(frame, parquet, spilled, weights):
     options = {"rank": 3, "solver": EM(max_iter=40, tol=0), "starts": 1}
     records = tw.FileRecords(parquet, columns=VARIABLES, weights=weights)
-    assert isinstance(records.for_fit(), file_records.ScratchRecords)
+    assert isinstance(records.for_fit(), file_records.ScratchFileRecords)
     streamed = tw.fit(records, **options)
     in_memory = tw.fit(tw.Records(frame, columns=[*VARIABLES], weights=weights and frame[weights]), **options)
     np.testing.assert_allclose(streamed.stacked, in_memory.stacked, atol=1e-9)
@@ -155,7 +154,7 @@ def test_large_files_are_streamed_and_small_ones_are_not(parquet, monkeypatch):
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_condition(frame, tmp_path, ending):
     path = tmp_path / f"records.{ending}"
-    write_table(pa.Table.from_pandas(frame), path)
+    write_data_file(pa.Table.from_pandas(frame), path)
     condition = "year >= 2020 and (x1 <> 2 or x1 is null)"
     kept = frame[(frame["year"] >= 2020) & (frame["x1"] != 2)]
     expected = tw.count(tw.Records(kept, columns=VARIABLES))
@@ -207,13 +206,13 @@ def test_an_empty_partition_and_ordered_categories(tmp_path):
 
 def ten_files(folder):
     for number in range(10):
-        write_table(pa.table({"a": ["x", "y"] * 50, "b": [1, 2] * 50}), folder / f"{number}.parquet")
+        write_data_file(pa.table({"a": ["x", "y"] * 50, "b": [1, 2] * 50}), folder / f"{number}.parquet")
     return folder / "*.parquet"
 
 
 def test_a_category_of_the_last_block_alone(tmp_path):
     pattern = ten_files(tmp_path)
-    write_table(pa.table({"a": ["x"] * 999 + ["new"], "b": [1] * 1000}), tmp_path / "9.parquet")
+    write_data_file(pa.table({"a": ["x"] * 999 + ["new"], "b": [1] * 1000}), tmp_path / "9.parquet")
     assert tw.FileRecords(pattern).schema["a"].categories == ("new", "x", "y")
     schema = Schema((Variable("a", ("x", "y")), Variable("b", (1, 2))))
     with pytest.raises(UnknownNameError, match=r"9\.parquet'.*'new'.*'a' \(record 999\)"):
@@ -223,18 +222,18 @@ def test_a_category_of_the_last_block_alone(tmp_path):
 
 def test_files_that_change_their_columns(tmp_path):
     pattern = ten_files(tmp_path)
-    write_table(pa.table({"a": ["x"], "c": [1]}), tmp_path / "3.parquet")
+    write_data_file(pa.table({"a": ["x"], "c": [1]}), tmp_path / "3.parquet")
     for read in (tw.FileRecords, tw.Records):
         with pytest.raises(DataError, match=r"3\.parquet' lacks the column 'b'"):
             read(pattern)
         assert tw.count(read(pattern, columns=["a"])).schema["a"].categories == ("x", "y")
-    write_table(pa.table({"a": ["x"], "b": [1], "c": [1]}), tmp_path / "3.parquet")
+    write_data_file(pa.table({"a": ["x"], "b": [1], "c": [1]}), tmp_path / "3.parquet")
     with pytest.raises(DataError, match=r"3\.parquet' has a column 'c'"):
         tw.FileRecords(pattern)
-    write_table(pa.table({"a": ["x"], "b": ["1"]}), tmp_path / "3.parquet")
+    write_data_file(pa.table({"a": ["x"], "b": ["1"]}), tmp_path / "3.parquet")
     with pytest.raises(DataError, match=r"column 'b' is text in .*3\.parquet' and number in .*0\.parquet'"):
         tw.FileRecords(pattern)
-    write_table(pa.table({"b": [2.0], "a": pa.array(["x"]).dictionary_encode()}), tmp_path / "3.parquet")
+    write_data_file(pa.table({"b": [2.0], "a": pa.array(["x"]).dictionary_encode()}), tmp_path / "3.parquet")
     assert tw.count(tw.FileRecords(pattern)) == tw.count(tw.Records(pattern))
 
 

@@ -28,7 +28,7 @@ TABLE = pa.table(
 
 def write(folder, ending, table=TABLE):
     path = folder / f"records.{ending}"
-    writing.write_table(table, path)
+    writing.write_data_file(table, path)
     return path
 
 
@@ -195,7 +195,7 @@ def test_text_is_written_without_needless_quotes(tmp_path):
     path = write(tmp_path, "jsonl", pa.table({"a": ["ä", None]}))
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"a": "ä"}, {"a": None}]
     with pytest.raises(FileFormatError, match="compressed files are read, not written"):
-        writing.write_table(TABLE, tmp_path / "x.csv.gz")
+        writing.write_data_file(TABLE, tmp_path / "x.csv.gz")
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
@@ -205,9 +205,9 @@ def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writing, "write_stream", fail)
+    monkeypatch.setattr(writing, "write_data_stream", fail)
     with pytest.raises(OSError, match=r"No space left.*records.csv") as caught:
-        writing.write_table(TABLE, path)
+        writing.write_data_file(TABLE, path)
     assert caught.value.filename == str(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

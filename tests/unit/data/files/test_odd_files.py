@@ -46,7 +46,7 @@ def test_a_condition_means_the_column_that_it_names(tmp_path, ending, names):
     one, two = names
     table = pa.table({one: ["a", "b", "a", "b", "c"], two: [0, 1, 2, 3, 4], "z": [9, 8, 7, 6, 5]})
     path = tmp_path / f"x.{ending}"
-    writing.write_table(table, path)
+    writing.write_data_file(table, path)
     assert both(path, where=f"\"{one}\" = 'b'") == [("b", 1, 8), ("b", 3, 6)]
     assert both(path, where=f'"{two}" > 2') == [("b", 3, 6), ("c", 4, 5)]
     assert both(path, columns=["z"], where=f'"{one}" = \'a\' AND "{two}" < 2') == [(9,)]
@@ -58,7 +58,7 @@ def test_a_condition_means_the_column_that_it_names(tmp_path, ending, names):
 def test_a_name_in_text_and_in_a_struct_is_left_alone(tmp_path):
     path = tmp_path / "x.parquet"
     table = pa.table({"x": ["x", "X"], "X": ["a", "X"], "s": [{"x": 1}, {"x": 2}]})
-    writing.write_table(table, path)
+    writing.write_data_file(table, path)
     assert both(path, columns=["x", "X"], where="X = 'X' -- x") == [("X", "X")]
     assert both(path, columns=["x", "X"], where="s.x = 1") == [("x", "a")]
     with pytest.raises(tw.DataError, match="cannot be used"):
@@ -69,7 +69,7 @@ def test_a_folder_may_be_named_as_a_helper(tmp_path):
     for place, name in enumerate("abc"):
         folder = tmp_path / f"file number={place}"
         folder.mkdir()
-        writing.write_table(pa.table({"Row": [name]}), folder / "x.parquet")
+        writing.write_data_file(pa.table({"Row": [name]}), folder / "x.parquet")
     assert both(tmp_path, where='"file number" = 1') == [("b", 1)]
 
 
@@ -102,7 +102,7 @@ def test_blank_lines_before_a_quoted_header_of_two_lines(tmp_path):
 def test_many_columns(tmp_path, ending):
     n = 1000
     path = tmp_path / f"x.{ending}"
-    writing.write_table(pa.table({f"x{place}": [place % 3, 1] for place in range(n)}), path)
+    writing.write_data_file(pa.table({f"x{place}": [place % 3, 1] for place in range(n)}), path)
     records = tw.Records(path)
     assert len(records.schema) == n
     assert records.n_observed == 2 * n
@@ -138,8 +138,8 @@ def test_numbers_of_too_many_digits_stay_text(tmp_path):
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_files_of_one_set_may_have_their_columns_in_another_order(tmp_path, ending):
     first = pa.table({"a": [1, 2], "b": ["x", "y"], "A": [5, 6]})
-    writing.write_table(first, tmp_path / f"1.{ending}")
-    writing.write_table(pa.table({"A": [7, 8], "b": ["y", "x"], "a": [1, 2]}), tmp_path / f"2.{ending}")
+    writing.write_data_file(first, tmp_path / f"1.{ending}")
+    writing.write_data_file(pa.table({"A": [7, 8], "b": ["y", "x"], "a": [1, 2]}), tmp_path / f"2.{ending}")
     pattern = str(tmp_path / f"*.{ending}")
     assert both(pattern) == [(1, "x", 5), (2, "y", 6), (1, "y", 7), (2, "x", 8)]
     assert both(pattern, columns=["b"], where='a = 1 AND "A" > 5') == [("y",)]

@@ -454,11 +454,11 @@ def test_errors(file, tmp_path, capsys, arguments, code, told):
 
 
 def test_no_error_chain_shows_a_password():
-    from twoway.data.sql.connections import opened_table
+    from twoway.data.sql.connections import connected_table
 
     with (
         pytest.raises(DatabaseError) as raised,
-        opened_table("postgres://ann:secret@127.0.0.1:1/db?password=secret", "t"),
+        connected_table("postgres://ann:secret@127.0.0.1:1/db?password=secret", "t"),
     ):
         pass
     assert raised.value.__cause__ is None
@@ -467,7 +467,7 @@ def test_no_error_chain_shows_a_password():
 
 def test_large_tables_are_read_in_batches(connect, monkeypatch):
     """Labels of later batches get codes of their own, and an identifier is refused before all of it was read."""
-    monkeypatch.setattr("twoway.data.sql.records._BATCH_ROWS", 7)
+    monkeypatch.setattr("twoway.data.sql.database_table._BATCH_ROWS", 7)
     records = pa.table({"a": [f"label {n // 3}" for n in range(100)], "b": [None, 1, 2, None] * 25})
     table = connect("duckdb://").create_table("t", records)
     assert tw.count(table) == tw.count(records)
@@ -477,8 +477,8 @@ def test_large_tables_are_read_in_batches(connect, monkeypatch):
 
 def test_without_the_extra(monkeypatch, file):
     monkeypatch.setitem(__import__("sys").modules, "ibis", None)
-    from twoway.data.sql.connections import opened_table
+    from twoway.data.sql.connections import connected_table
 
     missing = pytest.raises(DataError, match=re.escape('pip install "twoway[sql]"'))
-    with missing, opened_table(f"sqlite://{file}", "survey"):
+    with missing, connected_table(f"sqlite://{file}", "survey"):
         pass

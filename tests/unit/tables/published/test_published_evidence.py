@@ -245,7 +245,8 @@ def test_files_hold_many_tables_and_many_variables(tmp_path):
 
 def test_a_file_with_too_many_numbers_is_refused(tmp_path):
     header, arrays = packed_tables(published())
-    container.write(tmp_path / "odd.tables", "published", header, {**arrays, "low": np.append(arrays["low"], 1.0)})
+    odd = {**arrays, "low": np.append(arrays["low"], 1.0)}
+    container.write_container(tmp_path / "odd.tables", "published", header, odd)
     with pytest.raises(tw.FileFormatError, match="more numbers than its tables"):
         tw.PublishedTables.load(tmp_path / "odd.tables")
 

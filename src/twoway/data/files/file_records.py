@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from twoway.data.coding import CodeOf
-from twoway.data.columns import LabelsByKey, RawColumns
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, match_columns_to_read
+from twoway.data.raw_columns import LabelsByKey, RawColumns
+from twoway.data.reader import Reader, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
-from twoway.data.source import Block, Combine, FittedSource, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import DataError, naming
+from twoway.data.stored_records import Block, Combine, FittedRecords, PerBlock, RecordSource, StoredRecords, Totals
+from twoway.errors import DataError, errors_at
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
 
@@ -115,7 +115,7 @@ class FileRecords(StoredRecords):
         self._reader, self._names = reader, list(reader.column_of(self._table.columns))
         if schema is not None:
             self.schema = schema
-            match_columns_to_read(schema, self._names)
+            match_reader_columns(schema, self._names)
 
     def __repr__(self) -> str:
         files = self._table.files
@@ -143,7 +143,7 @@ class FileRecords(StoredRecords):
 
         def scan_piece(piece: Piece) -> Scan:
             scan = Scan(observed=known)
-            with naming(repr(piece.path)):
+            with errors_at(repr(piece.path)):
                 for part in piece.read():
                     scan += reader.scan(RawColumns.of_table(part), start=piece.start + scan.n_records, known=known)
             return scan
@@ -167,7 +167,7 @@ class FileRecords(StoredRecords):
 
     @cached_property
     def _prepared(self) -> tuple[RecordSource, Totals]:
-        store = _ScratchStore(self.schema)
+        store = _ScratchFileStore(self.schema)
 
         def code(blocks: Iterator[Block]) -> tuple[Totals, list[Records]]:
             parts = [Totals.of_fitted(Records.from_block(self.schema, block)) for block in blocks]
@@ -204,7 +204,7 @@ class FileRecords(StoredRecords):
 
     def _blocks(self, piece: Piece) -> Iterator[Block]:
         start = piece.start
-        with naming(repr(piece.path)):
+        with errors_at(repr(piece.path)):
             for part in piece.read():
                 columns, *weights = self._reader.split(RawColumns.of_table(part), start=start)
                 pointers, cells, self._codes[piece.path, start] = self._reader.encode(columns, self.schema, start=start)
@@ -221,7 +221,7 @@ class FileRecords(StoredRecords):
         yield from items
 
 
-class _ScratchStore:
+class _ScratchFileStore:
     """Takes coded records in their order: into memory, then into a scratch file, then, if none can be made, nowhere."""
 
     def __init__(self, schema: Schema) -> None:
@@ -251,9 +251,9 @@ class _ScratchStore:
     def records(self, source: RecordSource, totals: Totals) -> RecordSource:
         """Return all records that were added; those of the source where they could not be stored."""
         if self._failure is not None:
-            return AgainRecords(source, totals, str(self._failure))
+            return RereadFileRecords(source, totals, str(self._failure))
         if self._file is not None:
-            return ScratchRecords(self._schema, self._file, totals)
+            return ScratchFileRecords(self._schema, self._file, totals)
         return Records.joined(self._parts).canonical().effective(totals.fitted_weights.unit)
 
 
@@ -305,7 +305,7 @@ class ScratchFile:
         return Block(pointers, *arrays).scaled(each / unit)
 
 
-class _StreamedRecords(FittedSource):
+class _StreamedFileRecords(FittedRecords):
     """Records that every pass reads in blocks."""
 
     _last_sample: tuple[tuple[int, int], Records] | None = None
@@ -331,7 +331,7 @@ class _StreamedRecords(FittedSource):
         return Records.joined(parts).canonical().effective()
 
 
-class ScratchRecords(_StreamedRecords):
+class ScratchFileRecords(_StreamedFileRecords):
     """Records in a scratch file."""
 
     def __init__(self, schema: Schema, file: ScratchFile, totals: Totals) -> None:
@@ -351,7 +351,7 @@ class ScratchRecords(_StreamedRecords):
         return reduce_in_order(range(len(self._file)), work, combine, threads=threads, n_tasks=len(self._file))
 
 
-class AgainRecords(_StreamedRecords):
+class RereadFileRecords(_StreamedFileRecords):
     """Records that their source reads anew in every pass, without those that have no say."""
 
     def __init__(self, source: RecordSource, totals: Totals, reason: str) -> None:

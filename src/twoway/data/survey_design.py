@@ -125,7 +125,7 @@ def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateW
         return _sampled_units(design, records.n_records)
     if any(part is not None for part in (design.strata, design.units, design.population)):
         raise DataError("replicate weights say all about a design; strata, units and population must not be given")
-    replicates = _checked_replicates(design, records.n_records)
+    replicates = _checked_design_weights(design, records.n_records)
     if records.weights is None:
         raise DataError(
             "replicate weights go with the survey's own weights; give records with weights, as in "
@@ -135,8 +135,8 @@ def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateW
 
 
 def _sampled_units(design: Design, n: int) -> SampledUnits:
-    labels, stratum = _coded("strata", design.strata, n, np.zeros(n, dtype=np.int64))
-    _, unit_code = _coded("units", design.units, n, np.arange(n))
+    labels, stratum = _design_codes("strata", design.strata, n, np.zeros(n, dtype=np.int64))
+    _, unit_code = _design_codes("units", design.units, n, np.arange(n))
     pairs, unit_of = np.unique(np.column_stack([stratum, unit_code]), axis=0, return_inverse=True)
     n_units = np.bincount(pairs[:, 0])
     if (alone := np.flatnonzero(n_units < 2)).size:
@@ -146,7 +146,7 @@ def _sampled_units(design: Design, n: int) -> SampledUnits:
         raise DataError(f"strata with one unit only: {names}; join each with another stratum")
     shares = np.zeros(len(n_units))
     if design.population is not None:
-        sizes = _numbers("population", design.population, n)
+        sizes = _design_numbers("population", design.population, n)
         for code, n_here in enumerate(n_units):
             own = np.unique(sizes[stratum == code])
             if len(own) > 1 or own[0] < n_here:
@@ -158,8 +158,8 @@ def _sampled_units(design: Design, n: int) -> SampledUnits:
     return SampledUnits(unit_of.ravel(), pairs[:, 0], n_units, shares)
 
 
-def _checked_replicates(design: Design, n_records: int) -> Floats:
-    weights = _as_floats("replicates", design.replicates)
+def _checked_design_weights(design: Design, n_records: int) -> Floats:
+    weights = _design_floats("replicates", design.replicates)
     if weights.ndim != 2 or weights.shape[0] != n_records or weights.shape[1] < 2:
         raise DataError(
             f"replicate weights must be at least 2 columns of {n_records} rows, one for each record; "
@@ -179,7 +179,7 @@ def _checked_replicates(design: Design, n_records: int) -> Floats:
 
 def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> ReplicateWeights:
     n = replicates.shape[1]
-    kind, fay, scales = _recognized_replicates(replicates, weights)
+    kind, fay, scales = _recognized_design(replicates, weights)
     if design.kind is None and kind is None:
         raise DataError(
             f"the kind of the {n} replicate weights cannot be recognized from their numbers, as it can for BRR, Fay's "
@@ -197,7 +197,7 @@ def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> R
     usual = {"fay": 1.0 / (n * (1.0 - (fay or 0.0)) ** 2), "jackknife": (n - 1) / n}.get(str(kind), 1.0 / n)
     scale = np.asarray(usual if scales is None else scales)
     if design.scale is not None:
-        scale = _as_floats("scale", design.scale)
+        scale = _design_floats("scale", design.scale)
     if scale.shape not in ((), (n,)) or not ((scale > 0) & np.isfinite(scale)).all():
         raise DataError(f"scale must be a number above 0, or one for each of {n} replicates; got {brief(design.scale)}")
     # As many directions as the weights vary in: many bootstrap samples of few units say no more than the units do.
@@ -206,9 +206,7 @@ def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> R
     return ReplicateWeights(replicates, np.broadcast_to(scale, (n,)), degrees, f"{n} {named}, {how}")
 
 
-def _recognized_replicates(
-    replicates: Floats, weights: Floats
-) -> tuple[ReplicateKind | None, float | None, Floats | None]:
+def _recognized_design(replicates: Floats, weights: Floats) -> tuple[ReplicateKind | None, float | None, Floats | None]:
     """Return the kind of replicate weights, Fay's share, and scales, where their ratios to the weights show them."""
     ratios = replicates[weights > 0] / weights[weights > 0][:, None]
     low, high = float(ratios.min()), float(ratios.max())
@@ -224,7 +222,7 @@ def _recognized_replicates(
     return None, None, None
 
 
-def _coded(what: str, values: Any, n: int, default: Ints) -> tuple[Any, Ints]:
+def _design_codes(what: str, values: Any, n: int, default: Ints) -> tuple[Any, Ints]:
     """Return the distinct entries of a column, and the number of each record's."""
     import pandas as pd
 
@@ -239,8 +237,8 @@ def _coded(what: str, values: Any, n: int, default: Ints) -> tuple[Any, Ints]:
     return np.asarray(labels, dtype=object), codes
 
 
-def _numbers(what: str, values: Any, n: int) -> Floats:
-    numbers = _as_floats(what, values)
+def _design_numbers(what: str, values: Any, n: int) -> Floats:
+    numbers = _design_floats(what, values)
     if numbers.shape != (n,):
         raise DataError(f"{what} must have a number for each of {n} records; got the shape {numbers.shape}")
     if (unknown := np.flatnonzero(~np.isfinite(numbers))).size:
@@ -248,7 +246,7 @@ def _numbers(what: str, values: Any, n: int) -> Floats:
     return numbers
 
 
-def _as_floats(what: str, values: Any) -> Floats:
+def _design_floats(what: str, values: Any) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -16,7 +16,7 @@ from twoway.data.weights import WeightTotals, is_unit_weight
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
-    from twoway.data.reading import Reader
+    from twoway.data.reader import Reader
     from twoway.data.records import Records
     from twoway.data.scan import Scan
 
@@ -26,7 +26,7 @@ PerBlock: TypeAlias = "Callable[[Block], T]"
 Combine: TypeAlias = Callable[[T, T], T]
 """Adds two sums."""
 
-RecordSource: TypeAlias = "Records | StoredRecords | FittedSource"
+RecordSource: TypeAlias = "Records | StoredRecords | FittedRecords"
 """What a solver knows of its records: their sizes, sums over blocks, and a sample."""
 
 NO_NUMBERS = np.empty(0)
@@ -153,7 +153,7 @@ class StoredRecords(ABC):
         return self.for_fit().sample(n_observed, seed=seed)
 
 
-class FittedSource(ABC):
+class FittedRecords(ABC):
     """Records of which each shows something and weighs something, in units of an effective record."""
 
     n_silent = 0

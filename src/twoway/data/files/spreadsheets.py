@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from twoway.errors import DataError, FileFormatError, unknown
+from twoway.errors import DataError, FileFormatError, unknown_name
 from twoway.schema import first_duplicate
 from twoway.text import shortlist
 
@@ -19,19 +19,19 @@ _PLACE = re.compile(rf"(.*(?:{'|'.join(map(re.escape, ENDINGS))}))#(.*)", re.IGN
 _ROWS_SEARCHED = 20
 
 
-def split_sheet(name: str) -> tuple[str, str]:
+def split_spreadsheet_name(name: str) -> tuple[str, str]:
     """Return the file and the place in it that a name stands for.
 
     Examples
     --------
-    >>> split_sheet("survey.xlsx#Answers:3"), split_sheet("survey.csv")
+    >>> split_spreadsheet_name("survey.xlsx#Answers:3"), split_spreadsheet_name("survey.csv")
     (('survey.xlsx', 'Answers:3'), ('survey.csv', ''))
     """
     place = _PLACE.fullmatch(name)
     return (place[1], place[2]) if place else (name, "")
 
 
-def read_sheet(path: str, place: str) -> pa.Table:
+def read_spreadsheet_table(path: str, place: str) -> pa.Table:
     """Return the cells of a sheet: of the one in the file, or of the one named; empty rows are left out.
 
     Parameters
@@ -43,29 +43,30 @@ def read_sheet(path: str, place: str) -> pa.Table:
     """
     import pyarrow as pa
 
-    name, rows, merged = _opened_sheet(path, place)
+    name, rows, merged = _sheet_of_spreadsheet(path, place)
     sheet = f"{path!r}, sheet {name!r}"
     row = re.search(r":([0-9]+)$", place)
-    first = next((number for number, cells in enumerate(rows) if any(map(_is_filled, cells))), 0)
+    first = next((number for number, cells in enumerate(rows) if any(cell != "" for cell in cells)), 0)
     header = int(row[1]) - 1 if row else first
     if header < 0:
         raise DataError(f"{sheet}: rows are numbered from 1; got a header in row 0")
     if header >= len(rows):
         raise DataError(f"{sheet} has {len(rows)} rows, and so no header in row {header + 1}")
-    body = [cells for cells in rows[header + 1 :] if any(map(_is_filled, cells))]
+    body = [cells for cells in rows[header + 1 :] if any(cell != "" for cell in cells)]
     # A sheet has numbers of one kind only: a year is 2020.0.
     names = [
         f"{cell:g}" if isinstance(cell, float) and cell.is_integer() else str(cell).strip() for cell in rows[header]
     ]
-    is_used = [bool(name) or any(_is_filled(cells[place]) for cells in body) for place, name in enumerate(names)]
+    is_used = [bool(name) or any(cells[place] != "" for cells in body) for place, name in enumerate(names)]
     unnamed = [place for place, used in enumerate(is_used) if used and not names[place]]
     if unnamed:
-        cell = f"{column_letters(unnamed[0])}{header + 1}"
+        cell = f"{spreadsheet_column(unnamed[0])}{header + 1}"
         joined = next((r for r in merged if r[0][0] <= header <= r[1][0] and r[0][1] <= unnamed[0] <= r[1][1]), None)
         why = f"{cell} has no name"
         if joined is not None:
-            why = f"{cell} is merged with {column_letters(joined[0][1])}{joined[0][0] + 1}"
-        full = [n for n, cells in islice(enumerate(rows), _ROWS_SEARCHED) if n > header and _is_header(cells, is_used)]
+            why = f"{cell} is merged with {spreadsheet_column(joined[0][1])}{joined[0][0] + 1}"
+        searched = islice(enumerate(rows), header + 1, _ROWS_SEARCHED)
+        full = [number for number, cells in searched if _is_spreadsheet_header(cells, is_used)]
         better = f"; the names may be in row {full[0] + 1}: {path}#{name}:{full[0] + 1}" if full else ""
         raise DataError(f"{sheet}: row {header + 1} must name each column once, and {why}{better}")
     if (twice := first_duplicate(filter(None, names))) is not None:
@@ -73,19 +74,19 @@ def read_sheet(path: str, place: str) -> pa.Table:
     columns = {name: [cells[place] for cells in body] for place, name in enumerate(names) if is_used[place]}
     if not columns:
         raise DataError(f"{sheet} is empty; its first row must name the columns")
-    return pa.table({name: _typed_cells(cells) for name, cells in columns.items()})
+    return pa.table({name: _spreadsheet_column_cells(cells) for name, cells in columns.items()})
 
 
-def _opened_sheet(path: str, place: str) -> tuple[str, list[list[Any]], list[Any]]:
+def _sheet_of_spreadsheet(path: str, place: str) -> tuple[str, list[list[Any]], list[Any]]:
     """Return the name, the rows and the merged cells of the sheet that is meant."""
-    sheets = read_book(path, re.sub(r":[0-9]+$", "", place))
+    sheets = read_spreadsheet(path, re.sub(r":[0-9]+$", "", place))
     if len(sheets) > 1:
         names = [name for name, _, _ in sheets]
         raise DataError(f"{path!r} has the sheets {shortlist(names)}; name one, as in {path}#{names[0]}")
     return sheets[0]
 
 
-def read_book(path: str, wanted: str = "") -> list[tuple[str, list[list[Any]], list[Any]]]:
+def read_spreadsheet(path: str, wanted: str = "") -> list[tuple[str, list[list[Any]], list[Any]]]:
     """Return the name, the rows and the merged cells of each visible sheet that has cells, or of the one wanted."""
     try:
         import python_calamine
@@ -94,7 +95,7 @@ def read_book(path: str, wanted: str = "") -> list[tuple[str, list[list[Any]], l
     try:
         with python_calamine.CalamineWorkbook.from_path(path) as book:
             if wanted and wanted not in book.sheet_names:
-                raise unknown("sheet", wanted, book.sheet_names, where=f" in {path!r}")
+                raise unknown_name("sheet", wanted, book.sheet_names, where=f" in {path!r}")
             visible = [s.name for s in book.sheets_metadata if s.visible == python_calamine.SheetVisibleEnum.Visible]
             sheets = [(name, book.get_sheet_by_name(name)) for name in ([wanted] if wanted else visible)]
             knows_merged = not path.lower().endswith((".ods", ".xlsb"))
@@ -110,32 +111,28 @@ def read_book(path: str, wanted: str = "") -> list[tuple[str, list[list[Any]], l
     return filled
 
 
-def _is_filled(cell: Any) -> bool:
-    return not isinstance(cell, str) or cell != ""
-
-
-def _is_header(cells: list[Any], is_used: list[bool]) -> bool:
+def _is_spreadsheet_header(cells: list[Any], is_used: list[bool]) -> bool:
     """Return whether a row has different names for all columns that are used."""
     names = [cell for cell, used in zip(cells, is_used, strict=True) if used]
     return all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names)
 
 
-def column_letters(place: int) -> str:
+def spreadsheet_column(place: int) -> str:
     """Return what a sheet calls a column.
 
     Examples
     --------
-    >>> column_letters(0), column_letters(27)
+    >>> spreadsheet_column(0), spreadsheet_column(27)
     ('A', 'AB')
     """
-    return (column_letters(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
+    return (spreadsheet_column(place // 26 - 1) if place >= 26 else "") + chr(ord("A") + place % 26)
 
 
-def _typed_cells(cells: list[Any]) -> pa.Array:
+def _spreadsheet_column_cells(cells: list[Any]) -> pa.Array:
     """Return the cells of a column as numbers, truth values, dates or times where all of them are; else as text."""
     import pyarrow as pa
 
-    filled = [cell if _is_filled(cell) else None for cell in cells]
+    filled = [cell if cell != "" else None for cell in cells]
     kinds = {type(cell) for cell in filled if cell is not None}
     if kinds <= {int, float}:
         return pa.array(filled, pa.float64())

@@ -9,10 +9,10 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from twoway.data.columns import LabelsByKey, RawColumns
-from twoway.data.declarations import Columns
+from twoway.data.columns import Columns
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.reading import Reader, check_columns_to_read, match_columns_to_read
+from twoway.data.raw_columns import LabelsByKey, RawColumns
+from twoway.data.reader import Reader, check_reader_columns, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors
@@ -93,7 +93,7 @@ class DatabaseTable:
         known, types = self.table.columns, self.table.schema()
         self.reader.missing.check_columns(known, self.schema)
         self.reader.declared.check(known)
-        check_columns_to_read(known, self.reader.counts, self.reader.weights)
+        check_reader_columns(known, self.reader.counts, self.reader.weights)
         if self.reader.declared.columns and self.is_counted_inside:
             raise DataError("a database that counts takes labels as they are; declared columns need inside=False")
         for name in self.names:
@@ -121,14 +121,14 @@ class DatabaseTable:
         column_of = self.reader.column_of(self.reader.declared.only or self.table.columns)
         if not column_of:
             raise DataError("the data has no columns; it needs at least one")
-        names = list(column_of) if self.schema is None else match_columns_to_read(self.schema, list(column_of))
+        names = list(column_of) if self.schema is None else match_reader_columns(self.schema, list(column_of))
         return tuple(column_of[name] for name in names)
 
     def rows(self) -> Any:
         """Return the ibis table of the rows to count: columns c0, c1, …, and ``counts`` and ``weights``, if any."""
         table = self.table
         if isinstance(self.where, str):
-            table = _records_where(table, self.where)
+            table = _database_table_where(table, self.where)
         elif self.where is not None:
             table = table.filter(self.where)
         columns = {f"c{place}": table[name] for place, name in enumerate(self.names)}
@@ -136,7 +136,7 @@ class DatabaseTable:
         return table.select(**columns)
 
 
-def read_database_records(table: DatabaseTable) -> Records:
+def read_database_table(table: DatabaseTable) -> Records:
     """Return the rows of a database table, which come as a stream of Arrow batches and are coded as they come."""
     import pyarrow as pa
 
@@ -148,14 +148,14 @@ def read_database_records(table: DatabaseTable) -> Records:
     with connection_errors(backend):
         rows = table.rows()
         types = pa.schema(list(zip(names, rows.schema().to_pyarrow().types, strict=True)))
-        for batch in _record_batches(backend, rows):
+        for batch in _database_table_batches(backend, rows):
             part = pa.Table.from_batches([batch]).rename_columns(names)
             scan += reader.scan(RawColumns.of_table(part), start=scan.n_records, known=known)
             for place, name in enumerate(table.names):
                 coded = part.column(name).dictionary_encode()
                 part = part.set_column(place, name, coded.cast(pa.dictionary(index, types.field(name).type)))
             parts.append(part)
-    with errors_without_record_numbers():
+    with database_table_errors():
         return Records(
             pa.concat_tables(parts) if parts else types.empty_table(),
             missing=reader.missing.among(names),
@@ -167,7 +167,7 @@ def read_database_records(table: DatabaseTable) -> Records:
 
 
 @contextmanager
-def errors_without_record_numbers() -> Iterator[None]:
+def database_table_errors() -> Iterator[None]:
     """Leave the numbers of records out of errors: rows of a database have none."""
     try:
         yield
@@ -175,7 +175,7 @@ def errors_without_record_numbers() -> Iterator[None]:
         raise UnknownNameError(re.sub(r" \(record \d+\)", "", str(error))) from None
 
 
-def _record_batches(backend: Any, rows: Any) -> Iterator[Any]:
+def _database_table_batches(backend: Any, rows: Any) -> Iterator[Any]:
     if backend.name == "duckdb" and not hasattr(backend.con, "fetch_record_batch"):
         # ibis 12 asks DuckDB 2 for what it no longer has.
         yield from backend.to_pyarrow(rows).to_batches(max_chunksize=_BATCH_ROWS)
@@ -183,7 +183,7 @@ def _record_batches(backend: Any, rows: Any) -> Iterator[Any]:
         yield from backend.to_pyarrow_batches(rows, chunk_size=_BATCH_ROWS)
 
 
-def _records_where(table: Any, condition: str) -> Any:
+def _database_table_where(table: Any, condition: str) -> Any:
     """Return the rows of an ibis table for which a condition in the database's SQL holds."""
     import sqlglot
     import sqlglot.expressions as sge

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.data.distribution import MAX_ROWS
-from twoway.notebook import html_table
+from twoway.notebook import notebook_table
 from twoway.text import printable
 
 if TYPE_CHECKING:
@@ -26,4 +26,4 @@ def records_html(records: Records) -> str:
         bars.append([share])
     more = len(schema) - len(bars)
     note = f"… {more} more variables" if more > 0 else ""
-    return f"<p>{html.escape(repr(records))}</p>{html_table(rows, bars, note)}"
+    return f"<p>{html.escape(repr(records))}</p>{notebook_table(rows, bars, note)}"

@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.category_labels import sort_labels
 from twoway.data.coding import CodeOf, encode_slice
-from twoway.data.columns import LabelsByKey, RawColumns, open_columns
-from twoway.data.declarations import Columns
-from twoway.data.files.file_set import FileSet, find_files, is_path
+from twoway.data.columns import Columns
+from twoway.data.files.file_set import FileSet, find_files, is_file_path
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
+from twoway.data.raw_columns import LabelsByKey, RawColumns, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, check_known, whole_number
-from twoway.schema import Schema, Variable, sort_labels
-from twoway.text import near_miss, shortlist
+from twoway.errors import DataError, check_known, check_whole_number, near_miss
+from twoway.schema import Schema, Variable
+from twoway.text import shortlist
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Reader:
     declared: Columns = Columns()  # noqa: RUF009  # frozen
 
     def __post_init__(self) -> None:
-        missing = check_reading_options(self.schema, self.missing, self.unseen, self.in_memory)
+        missing = check_reader_options(self.schema, self.missing, self.unseen, self.in_memory)
         vars(self).update(missing=self.declared.add_to(missing))
         for what in ("counts", "weights"):
             column = getattr(self.declared, what) if getattr(self, what) is None else getattr(self, what)
@@ -52,7 +53,7 @@ class Reader:
             if not self.in_memory and not isinstance(column, str | None):
                 raise DataError(f"{what} must be the name of a column; got {type(column).__name__}")
         if self.max_categories is not None:
-            whole_number("max_categories", self.max_categories, 1)
+            check_whole_number("max_categories", self.max_categories, 1)
 
     @property
     def number_columns(self) -> dict[str, str]:
@@ -71,11 +72,11 @@ class Reader:
 
     def wanted(self, names: Sequence[str]) -> list[str] | None:
         """Return the columns to read, None where these are all; raise where those of counts or weights do not exist."""
-        check_columns_to_read(names, self.counts, self.weights)
+        check_reader_columns(names, self.counts, self.weights)
         kept = self.declared.kept(names)
         if names and not kept:
             raise DataError("no column is left to use: all are declared with use = false")
-        return None if kept == list(names) else columns_to_read(kept, self.counts, self.weights)
+        return None if kept == list(names) else reader_columns(kept, self.counts, self.weights)
 
     def column_of(self, names: Sequence[str]) -> dict[str, str]:
         """Return the columns that are variables by the names of these."""
@@ -102,7 +103,7 @@ class Reader:
 
         ``start`` is the number of the first row, for errors.
         """
-        check_columns_to_read(columns.names, self.counts, self.weights)
+        check_reader_columns(columns.names, self.counts, self.weights)
         column_of = self.column_of(columns.names)
         rest = columns.renamed(column_of)
         of_schema = None if self.schema is None else {v.name: v.choices for v in self.schema if v.choices}
@@ -179,8 +180,8 @@ def read(
     source: Any, reader: Reader, where: Any
 ) -> tuple[Schema, Ints, NDArray[Any], Floats | None, NDArray[Any] | None, dict[str, dict[str, int]]]:
     """Return the records in a source: schema, pointers, cells, weights, people, and what was set to missing."""
-    wanted = columns_to_read(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
-    if isinstance(source, FileSet) or is_path(source):
+    wanted = reader_columns(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
+    if isinstance(source, FileSet) or is_file_path(source):
         from twoway.data.files.file_table import FileTable
 
         source = find_files(source)
@@ -190,7 +191,7 @@ def read(
         options = {"missing": reader.missing, "schema": reader.schema or reader.declared.bins, "unseen": reader.unseen}
         source = RawColumns.of_table(FileTable.open(source, wanted, where=condition, **options).read())
         where = None if condition is not None else where
-    opened = open_columns(source, wanted)
+    opened = open_raw_columns(source, wanted)
     if wanted is None:
         reader.declared.check(opened.names)
         reader.missing.check_columns(opened.names, reader.schema)
@@ -207,7 +208,7 @@ def read(
         schema = reader.found(scan, names)
     else:
         scan = Scan.of(opened.select(()), {}, weights, people, rows=rows)
-        match_columns_to_read(reader.schema, opened.names)
+        match_reader_columns(reader.schema, opened.names)
         schema = reader.extended_schema(opened, rows) if reader.unseen == "extend" else reader.schema
     if scan.n_records:
         scan.weight_totals.check()
@@ -215,7 +216,7 @@ def read(
     return schema, pointers, cells, weights, people, reader.set_to_missing(codes, names)
 
 
-def check_reading_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: bool = False) -> MissingLabels:
+def check_reader_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: bool = False) -> MissingLabels:
     """Return the labels that mean "not observed"; raise if an option of reading makes no sense."""
     if schema is not None and not isinstance(schema, Schema):
         raise DataError(f"schema must be a Schema, not {schema!r}")
@@ -227,14 +228,14 @@ def check_reading_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_
     return MissingLabels.of(missing)
 
 
-def columns_to_read(columns: Sequence[str] | None, counts: Any, weights: Any) -> list[str] | None:
+def reader_columns(columns: Sequence[str] | None, counts: Any, weights: Any) -> list[str] | None:
     """Return columns with those that hold counts and weights; None means all."""
     if columns is None:
         return None
     return [*columns, *(name for name in (counts, weights) if isinstance(name, str) and name not in columns)]
 
 
-def check_columns_to_read(names: Sequence[str], counts: Any, weights: Any) -> None:
+def check_reader_columns(names: Sequence[str], counts: Any, weights: Any) -> None:
     """Raise if counts or weights name a column that does not exist, or the same one."""
     for what, name in (("counts", counts), ("weights", weights)):
         if isinstance(name, str):
@@ -243,7 +244,7 @@ def check_columns_to_read(names: Sequence[str], counts: Any, weights: Any) -> No
         raise DataError(f"column {counts!r} cannot hold both counts and weights: name it as one of them")
 
 
-def match_columns_to_read(schema: Schema, names: Sequence[str]) -> list[str]:
+def match_reader_columns(schema: Schema, names: Sequence[str]) -> list[str]:
     """Return the variables that have a column; columns both lacking and left over are an error."""
     known = set(names)
     absent = [name for name in schema.names if name not in known]

@@ -28,7 +28,7 @@ from twoway.tables.pair_graph import pairs_without_table
 from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed, shortlist
+from twoway.text import crossed_text, shortlist
 
 _PASSES = 5000
 # Two-way tables may need fewer states than tables of more variables: each hidden variable gets at least so many, and
@@ -51,30 +51,30 @@ def fit_published_tables(
 
     ``began`` is when the fit did, by the monotonic clock.
     """
-    start, report, warnings = _first_model(published, fit_tables)
+    start, report, warnings = _first_published_fit(published, fit_tables)
     if report.stop_reason in (StopReason.INTERRUPTED, StopReason.TIME_LIMIT):
         watch.interrupt(report.stop_reason)
     if published.names_beyond_pairs:
         least = min(max(_LEAST_STATES, 2 * max(published.schema.sizes)), _MOST_STATES)
         # Copies of a state have nothing to tell of variables that are in pairs only, and must not begin to.
         start = with_more_states(start, least, published.names_beyond_pairs)
-    start = _only_possible(start, published)
+    start = _only_possible_published(start, published)
     margins = published.exact_margins
     descent = fit_table_sums(published, start, watch, threads, margins=margins, passes=_PASSES, quiet_cycles=10)
-    return published_report(published, report, descent, warnings, began)
+    return reported_published_fit(published, report, descent, warnings, began)
 
 
-def published_report(
+def reported_published_fit(
     published: PublishedTables, report: Report, descent: Descent, warnings: Sequence[str], began: float | None = None
 ) -> JointPMF:
     """Return a model of published tables with its report and the counts that it keeps."""
     pmf = descent.pmf.sorted_by_weight()
     unfinished = "the fit did not converge within the passes allowed: read it with care"
     said = [*warnings, *([unfinished] if descent.stop_reason is StopReason.MAX_ITER else [])]
-    misfits = published_misfits(pmf, published)
+    misfits = published_fit_misfits(pmf, published)
     said += [
-        f"the exact table {crossed(misfit.variables)} is met to {misfit.total_variation:.2g} in total variation only; "
-        "a population has it exactly"
+        f"the exact table {crossed_text(misfit.variables)} is met to {misfit.total_variation:.2g} in total variation "
+        "only; a population has it exactly"
         for misfit in misfits
         if misfit.total_variation > _EXACT_TOLERANCE and set(misfit.variables) in map(set, published.exact)
     ]
@@ -101,7 +101,7 @@ def published_report(
 # The first model
 
 
-def _first_model(
+def _first_published_fit(
     published: PublishedTables, fit_tables: Callable[[Tables], JointPMF]
 ) -> tuple[JointPMF, Report, list[str]]:
     """Return a model of the two-way tables; variables that no table connects are independent in it."""
@@ -124,13 +124,13 @@ def _first_model(
             "no table connects these variables, which are taken as independent: "
             + "; ".join(shortlist(names, 4) for names in groups[:6])
         )
-    tree = _side_by_side(parts, len(schema))
+    tree = _published_trees_side_by_side(parts, len(schema))
     pmf = JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
     plain = Report("tree", 1, 0, 0.0, 0.0, "", (Start("direct", (0.0,), StopReason.DIRECT),), 0)
     return pmf, reports[0] if reports else plain, warnings
 
 
-def _side_by_side(parts: Sequence[tuple[Sequence[int], HiddenTree]], n_variables: int) -> HiddenTree:
+def _published_trees_side_by_side(parts: Sequence[tuple[Sequence[int], HiddenTree]], n_variables: int) -> HiddenTree:
     """Return trees of different variables as one, in which they are independent."""
     _, first = parts[0]
     parents, transitions = list(first.parents), list(first.transitions)
@@ -152,7 +152,7 @@ def _side_by_side(parts: Sequence[tuple[Sequence[int], HiddenTree]], n_variables
     return HiddenTree(tuple(parents), tuple(homes), first.weights, tuple(transitions), tuple(factors))
 
 
-def _only_possible(pmf: JointPMF, published: PublishedTables) -> JointPMF:
+def _only_possible_published(pmf: JointPMF, published: PublishedTables) -> JointPMF:
     """Return a model given that nothing impossible happens: one tree, with states of their own for each box."""
     if not published.rules:
         return pmf
@@ -166,10 +166,10 @@ def _only_possible(pmf: JointPMF, published: PublishedTables) -> JointPMF:
             trees.append(part.trees[0])
     if not trees:
         raise DataError("the tables leave nothing of what the impossible combinations leave possible")
-    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (_as_blocks(np.array(shares), trees),)))
+    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (_published_trees_as_blocks(np.array(shares), trees),)))
 
 
-def _as_blocks(shares: Floats, trees: Sequence[HiddenTree]) -> HiddenTree:
+def _published_trees_as_blocks(shares: Floats, trees: Sequence[HiddenTree]) -> HiddenTree:
     """Return a mixture of trees of one shape as one tree: its states are those of all, which never mix."""
     from scipy.linalg import block_diag
 
@@ -183,7 +183,7 @@ def _as_blocks(shares: Floats, trees: Sequence[HiddenTree]) -> HiddenTree:
 # How far the model is from what was published
 
 
-def published_misfits(pmf: JointPMF, published: PublishedTables) -> tuple[TableMisfit, ...]:
+def published_fit_misfits(pmf: JointPMF, published: PublishedTables) -> tuple[TableMisfit, ...]:
     """Return how far a model is from each published table, worst first."""
     misfits = []
     for table in published.tables:

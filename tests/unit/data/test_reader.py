@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, frames, schemas
 
-from twoway.data import columns
+from twoway.data import raw_columns as columns
 from twoway.data.coding import coded_labels
 from twoway.data.missing import USUAL, MissingLabels
 from twoway.data.records import Records

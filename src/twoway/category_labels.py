@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoway.errors import DataError
 
@@ -98,3 +99,24 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
         return rank[label_key(label)[0]], parts, label
 
     return sorted(labels, key=key)
+
+
+def label_array(labels: Sequence[Label]) -> NDArray[Any]:
+    """Return labels as an array of the plainest dtype that keeps each of them as it is.
+
+    Examples
+    --------
+    >>> label_array((1, 2)).dtype, label_array((1, 2.5)).dtype, label_array((1, "a")).dtype
+    (dtype('int64'), dtype('float64'), dtype('O'))
+    """
+    kinds = {label_key(label)[0] for label in labels}
+    if kinds == {"truth"}:
+        return np.array(labels, dtype=np.bool_)
+    if kinds == {"number"}:
+        if all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in labels):
+            return np.array(labels, dtype=np.int64)
+        if all(isinstance(label, float) or abs(int(label)) <= 2**53 for label in labels):
+            return np.array(labels, dtype=np.float64)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
