@@ -195,8 +195,8 @@ def _alternative_planes(rank: int, random: np.random.Generator) -> Iterator[tupl
 
 
 def _alternative_ratio(above: Floats, below: Floats) -> float:
-    """Return the least of above / below where below is not 0."""
-    some = below > 0
+    """Return the least of above / below where below is not 0, nor so small that the ratio overflows."""
+    some = below > np.finfo(float).tiny
     return float((above[some] / below[some]).min()) if some.any() else np.inf
 
 
