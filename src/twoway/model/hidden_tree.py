@@ -333,7 +333,7 @@ class HiddenTree:
         return states
 
     @cached_property
-    def packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
+    def _packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
         """The tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
         from twoway.kernels.lanes import lane_layout
         from twoway.kernels.trees import TreeRows
@@ -394,3 +394,8 @@ def _hidden_tree_product(items: Sequence[tuple[list[int], Floats]]) -> tuple[lis
         return (product[:, None, :] * item).reshape(-1, item.shape[1])
 
     return [axis for axes, _ in items for axis in axes], reduce(times, (item for _, item in items))
+
+
+def packed_tree(tree: HiddenTree) -> tuple[TreeRows, Floats, tuple[int, ...]]:
+    """Return a tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
+    return tree._packed

@@ -11,6 +11,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
+from twoway.model.hidden_tree import packed_tree
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import Posterior
 
@@ -93,7 +94,7 @@ def held_out_cell_scores(pmf: JointPMF, held_out: Records) -> Floats:
     The model has one tree, and no factor of 0.
     """
     (tree,) = pmf.trees.trees
-    rows, theta, _ = tree.packed
+    rows, theta, _ = packed_tree(tree)
     scores = [np.empty(0)]
     for block in held_out.blocks():
         cells = block.cells[block.pointers[0] : block.pointers[-1]].astype(np.int64)

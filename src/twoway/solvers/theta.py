@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.data.stored_records import Block, RecordSource
-from twoway.model.hidden_tree import HiddenTree
+from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 
@@ -23,7 +23,7 @@ Theta = Floats
 
 def theta_of(pmf: JointPMF) -> Theta:
     """Return a PMF's parameters as the kernels take them; those of hidden variables on a tree are above the factors."""
-    return _theta_tree(pmf).packed[1].copy()
+    return packed_tree(_theta_tree(pmf))[1].copy()
 
 
 def pmf_of_theta(form: JointPMF, theta: Theta) -> JointPMF:
@@ -39,7 +39,7 @@ def theta_groups(pmf: JointPMF) -> Ints:
 
 def theta_tree_rows(pmf: JointPMF) -> TreeRows | None:
     """Return which rows of θ belong to which hidden variable, None where there is one."""
-    return _theta_tree(pmf).packed[0] if pmf.n_hidden > 1 else None
+    return packed_tree(_theta_tree(pmf))[0] if pmf.n_hidden > 1 else None
 
 
 def _theta_tree(pmf: JointPMF) -> HiddenTree:

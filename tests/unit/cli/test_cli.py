@@ -439,7 +439,7 @@ def test_an_interrupted_fit_is_saved_and_marked(cli, folder, monkeypatch):
 
 def test_a_fit_out_of_time_is_saved_and_marked_and_goes_on(cli, folder, monkeypatch):
     command = ["fit", "survey.csv", "-o", "s.twoway", "--only", "age,vote,trust", "--rank", "2", "--solver", "em"]
-    monkeypatch.setattr("twoway.solvers.loop.time", SimpleNamespace(monotonic=lambda: 1e18))
+    monkeypatch.setattr("twoway.solvers.watch.time", SimpleNamespace(monotonic=lambda: 1e18))
     code, out, _ = cli(*command, "--seconds", "60")
     assert code == 0
     assert "em, ended by the time limit after 2 passes" in out

@@ -35,7 +35,7 @@ def timed(monkeypatch):
 
     def fit(source, task=None, at=1, **options):
         clock = Clock(task, at)
-        monkeypatch.setattr("twoway.solvers.loop.time", clock)
+        monkeypatch.setattr("twoway.solvers.watch.time", clock)
         pmf = tw.fit(source, seconds=60, monitor=clock, **options)
         assert clock.now == LATE  # the task was there
         return pmf
@@ -140,12 +140,12 @@ def test_time_is_over_while_a_tree_is_fitted(chain, timed, task):
 
 
 def test_what_is_done_in_time_is_not_marked(records, monkeypatch):
-    monkeypatch.setattr("twoway.solvers.loop.time", Clock("never"))
+    monkeypatch.setattr("twoway.solvers.watch.time", Clock("never"))
     within = tw.fit(records, rank=2, starts=2, seconds=60)
     assert within.report == tw.fit(records, rank=2, starts=2).report
     assert within.report.converged
     # Nothing is repeated in a direct solver: it ends by itself.
-    monkeypatch.setattr("twoway.solvers.loop.time", Clock())
+    monkeypatch.setattr("twoway.solvers.watch.time", Clock())
     assert tw.fit(records, rank=2, solver="spa", seconds=60).report.stop_reason is StopReason.DIRECT
 
 

@@ -108,7 +108,7 @@ def rounded_cells_unit(numbers: Floats, step: float) -> float:
     --------
     >>> rounded_cells_unit(np.array([100.0, 90, 200]), 1.0), rounded_cells_unit(np.array([100.0, 95]), 1.0)
     (10.0, 1.0)
-    >>> rounded_unit(np.array([0.0, 1e-12]), 1.0)
+    >>> rounded_cells_unit(np.array([0.0, 1e-12]), 1.0)
     1.0
     """
     largest = float(np.abs(numbers).max(initial=0.0))
