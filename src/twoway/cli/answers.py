@@ -214,6 +214,8 @@ def _printed_answer_notes(pmf: tw.JointPMF, question: Question, probability: flo
                 labels = [*labels[:2], "…", f"{labels[-1]} ({len(labels)} categories)"]
             yield f"{term} selects, in the order of the categories: {', '.join(labels)}"
     n_records = None if pmf.report is None else pmf.report.n_records
+    if n_records is None and pmf.counts is not None and not pmf.counts.lacks_totals:
+        n_records = float(pmf.counts.totals.max(initial=0.0))
     if probability is not None and n_records and probability * n_records < 10:
         yield (
             f"the evidence has probability {probability:.2g}, about {probability * n_records:.2g} of the "

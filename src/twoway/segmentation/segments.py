@@ -35,7 +35,7 @@ from twoway.segmentation.segment_count import SegmentCount, softened_segments
 from twoway.segmentation.three_step import Correction
 from twoway.solvers.watch import Watch
 from twoway.storage.container import read_container
-from twoway.text import aligned_text, plain_data, printable
+from twoway.text import aligned_text, counted, plain_data, printable
 
 _ERRORS = "segment_errors"
 _TRAITS_SHOWN = 4
@@ -96,7 +96,8 @@ class Segments(Shown):
         else:
             new = [names] if isinstance(names, str) else list(names)
             if len(new) != self.count:
-                raise DataError(f"there are {self.count} segments and {len(new)} names; each segment needs one")
+                both = f"{counted(self.count, 'segment')} and {counted(len(new), 'name')}"
+                raise DataError(f"there are {both}; each segment needs one")
         for place, name in enumerate(new):
             if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
                 raise DataError(f"the name of a segment must be text of 1 to {_LONGEST_NAME} characters, not {name!r}")

@@ -150,7 +150,10 @@ class ObservedTables:
         half = NormalDist().inv_cdf(0.5 + 0.5 * boot.level)
         if (by_table := self._answer_of_table(boot, question, scale, names)) is not None:
             doubtful = ends.differs_from(by_table, NormalDist().inv_cdf(1.0 - 0.5 * DOUBT) / half)
-            note = f"the model may not fit {crossed_text(names)}; the interval also contains what was observed"
+            note = (
+                f"the model may not fit {crossed_text(names)}; where the two differ by more than chance, the interval "
+                "also contains what was observed"
+            )
             if self.is_all:
                 # The table is all that is known of these variables: the model cannot be surer than it.
                 return ends.widened(by_table.low, by_table.high), note if doubtful.any() else ""

@@ -13,6 +13,7 @@ import pytest
 
 import twoway as tw
 from twoway.cli import EXIT_CODES, run
+from twoway.cli.answers import printed_answer
 from twoway.text import escaped
 
 RED = "\x1b[31mred\x1b[0m"
@@ -927,3 +928,11 @@ def test_one_of_a_kind_is_singular_and_small_numbers_are_not_zero(cli, tmp_path)
     filled = cli("impute", out, str(tmp_path / "hole.csv"), "-o", str(tmp_path / "filled.csv"))[1]
     assert filled.startswith("1 missing cell in 1 record filled: ")
     assert cli("info", str(tmp_path / "one.csv"))[1].startswith("1 record of 2 variables\n")
+
+
+def test_evidence_that_no_table_counts_is_noted():
+    counts = pd.DataFrame({"no": [55, 61, 0], "yes": [91, 92, 0]}, index=["female", "male", "diverse"])
+    pmf = tw.fit(tw.Tables.from_crosstabs({("sex", "car"): counts}, kind="counts"))
+    notes = {sex: printed_answer(pmf, f"P(car | sex = {sex})")[0]["notes"] for sex in ("male", "diverse")}
+    assert notes["male"] == []
+    assert any("rests on the model" in note for note in notes["diverse"])

@@ -151,7 +151,7 @@ def test_names_can_be_changed_and_are_kept(found, tmp_path):
         (["a", "b"], "3 segments and 2 names"),
         (["a", "b", " "], "1 to 200 characters"),
         (["a", "b", 3], "1 to 200 characters"),
-        ("abc", "3 segments and 1 names"),
+        ("abc", "3 segments and 1 name;"),
     ],
 )
 def test_a_wrong_name_is_named(found, names, message):

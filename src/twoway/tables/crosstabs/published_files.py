@@ -256,7 +256,7 @@ def published_of_sheets(
         name: {label: tuple(own) for label, own in members.items()} for name, members in layout.groups.items()
     }
     for name, members in labels.items():
-        notes.append(f"labels of {name!r} that stand for several categories: {shortlist(members, 4)}")
+        notes.append(f"these labels of {name!r} stand for several categories of other tables: {shortlist(members, 4)}")
     schema = find_published_schema(made, labels, is_typed=False)
     return PublishedTables.of(made, groups=labels, impossible=layout.impossible, exact=layout.exact, schema=schema)
 
