@@ -17,6 +17,7 @@ from twoway.tables.crosstabs.sheet_words import is_measure_word
 
 _LETTER = re.compile(r"\(?[A-Za-z]\)?")
 _YEAR = re.compile(r"(19|20)\d\d")
+_SMALL_NUMBER = re.compile(r"\d{1,4}(\s?[-–]\s?\d{1,4}|\s?\+)?")  # such as 0, 1-2 or 3+ children
 
 
 @dataclass
@@ -150,7 +151,7 @@ class Region:
         texts = [cells[column].strip() for column in filled if column > 0]
         if all(map(_YEAR.fullmatch, texts)) and not (filled[0] == 0 and self.header):
             return True
-        return not self.header and len(texts) > 1 and all(re.fullmatch(r"\d{1,4}", text) for text in texts)
+        return not self.header and len(texts) > 1 and all(map(_SMALL_NUMBER.fullmatch, texts))
 
     def _label_from_left(self, row: int, column: int, least: int) -> str:
         """Return the label that covers a column from its left, unless merged cells end before it."""

@@ -108,3 +108,12 @@ def test_no_tables_to_read(tmp_path):
         read_published(tmp_path)
     with pytest.raises(MissingFileError):
         read_published(tmp_path / "nix")
+
+
+@pytest.mark.parametrize("labels", ["0,1,2+", "0,1-2,3+", "0,1,2"])
+def test_a_first_line_of_small_numbers_names_the_columns(tmp_path, labels):
+    path = tmp_path / "sex_x_cars.csv"
+    path.write_text(f"sex × cars,{labels}\nfemale,553,912,500\nmale,611,923,501\n", encoding="utf-8")
+    tables = tw.read_published(path)
+    assert [str(label) for label in tables.schema["cars"].categories] == labels.split(",")
+    np.testing.assert_array_equal(tables.flat, [553, 912, 500, 611, 923, 501])
