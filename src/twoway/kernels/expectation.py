@@ -149,13 +149,16 @@ def expect(
     sums = counts.reshape(-1)
     # Long records, and those whose product underflows, wait for a loop of their own: compiled into this
     # one, their code would crowd its registers.
+    waiting = np.empty(pointers.size, dtype=np.int64)
     weighted = record_weights.size > 0
     if weighted and width == len(prototype) and _expects_table(pointers):
-        log_likelihood, waiting = _expect_table(pointers, cells, record_weights, parameters, sums, prototype)
+        log_likelihood, n_waiting = _expect_table(pointers, cells, record_weights, parameters, sums, waiting, prototype)
     else:
-        log_likelihood, waiting = _expect_few(pointers, cells, record_weights, parameters, sums, width, prototype)
+        log_likelihood, n_waiting = _expect_few(
+            pointers, cells, record_weights, parameters, sums, width, waiting, prototype
+        )
     q = np.empty(2 * width)
-    for s in waiting:
+    for s in waiting[:n_waiting]:
         weight = record_weights[s] if weighted else 1.0
         begin, end = pointers[s], pointers[s + 1]
         probability, log_scale = _joint_of_many(begin, end, cells, parameters, width, q, prototype)
@@ -169,10 +172,17 @@ def expect(
 
 @jit
 def _expect_few(
-    pointers: Ints, cells: Cells, record_weights: Floats, theta: Floats, sums: Floats, width: int, prototype: Prototype
-) -> tuple[float, Ints]:
-    """Do the E-step on the short records; return their log-likelihood, and which others wait."""
-    q, waiting = np.empty(width), np.empty(pointers.size, dtype=np.int64)
+    pointers: Ints,
+    cells: Cells,
+    record_weights: Floats,
+    parameters: Floats,
+    sums: Floats,
+    width: int,
+    waiting: Ints,
+    prototype: Prototype,
+) -> tuple[float, int]:
+    """Do the E-step on the short records; return their log-likelihood, and how many others wait."""
+    q = np.empty(width)
     weighted = record_weights.size > 0
     log_likelihood = 0.0
     likelihood = 1.0
@@ -187,7 +197,7 @@ def _expect_few(
             waiting[n_waiting] = s
             n_waiting += 1
             continue
-        probability = _joint_of_few(begin, end, cells, theta, width, q, prototype)
+        probability = _joint_of_few(begin, end, cells, parameters, width, q, prototype)
         if probability < _TINY:
             waiting[n_waiting] = s
             n_waiting += 1
@@ -202,41 +212,50 @@ def _expect_few(
                 likelihood = 1.0
         _add_expected(begin, end, cells, sums, width, q, weight / probability, prototype)
     if weighted:
-        return expected_log_sum(record_weights, probabilities), waiting[:n_waiting]
-    return log_likelihood + float(np.log(likelihood)), waiting[:n_waiting]
+        return expected_log_sum(record_weights, probabilities), n_waiting
+    return log_likelihood + float(np.log(likelihood)), n_waiting
 
 
 @jit
 def _expects_table(pointers: Ints) -> bool:
     """Return whether all records have the same number of cells, two or three."""
     order = pointers[1] - pointers[0] if pointers.size > 1 else 0
-    return 2 <= order <= 3 and bool((np.diff(pointers) == order).all())
+    same = True
+    for s in range(pointers.size - 1):
+        same &= pointers[s + 1] - pointers[s] == order
+    return same and 2 <= order <= 3
 
 
 @jit
 def _expect_table(
-    pointers: Ints, cells: Cells, record_weights: Floats, theta: Floats, sums: Floats, prototype: Prototype
-) -> tuple[float, Ints]:
-    """Do the E-step on table cells; return their log-likelihood, and which wait.
+    pointers: Ints,
+    cells: Cells,
+    record_weights: Floats,
+    parameters: Floats,
+    sums: Floats,
+    waiting: Ints,
+    prototype: Prototype,
+) -> tuple[float, int]:
+    """Do the E-step on table cells; return their log-likelihood, and how many wait.
 
     Neighbours differ in their last cell only: what they share is multiplied, and added up, once for a whole row.
     """
     width = len(prototype)
     n_records = record_weights.size
     last = pointers[1] - pointers[0] - 1
-    probabilities, waiting = np.ones(n_records), np.empty(n_records, dtype=np.int64)
+    probabilities = np.ones(n_records)
     n_waiting = 0
     s = 0
     while s < n_records:
         begin = pointers[s]
-        shared = load(theta, 0, prototype)
+        shared = load(parameters, 0, prototype)
         for t in range(begin, begin + last):
-            shared = multiply(shared, load(theta, (np.int64(cells[t]) + 1) * width, prototype))
+            shared = multiply(shared, load(parameters, (np.int64(cells[t]) + 1) * width, prototype))
         seen = spread(0.0, prototype)
         same_row = True
         while same_row:
             row = (np.int64(cells[pointers[s] + last]) + 1) * width
-            factor = load(theta, row, prototype)
+            factor = load(parameters, row, prototype)
             probability = total(multiply(shared, factor))
             weight = record_weights[s]
             if probability >= _TINY:
@@ -257,7 +276,7 @@ def _expect_table(
         for t in range(begin, begin + last):
             row = (np.int64(cells[t]) + 1) * width
             store(sums, row, add(load(sums, row, prototype), seen))
-    return expected_log_sum(record_weights, probabilities), waiting[:n_waiting]
+    return expected_log_sum(record_weights, probabilities), n_waiting
 
 
 @jit

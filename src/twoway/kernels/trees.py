@@ -79,7 +79,15 @@ def _make_tree_batch(n_hidden: int, width: int) -> _TreeBatch:
 
 @jit_inline
 def _four_tree_sums(
-    left: Floats, at: int, across: int, along: int, rows: Floats, first: int, width: int, n: int, prototype: Prototype
+    left: Floats,
+    at: int,
+    across: int,
+    along: int,
+    rows: Floats,
+    first: int,
+    width: int,
+    n: int,
+    prototype: Prototype,
 ) -> tuple[Any, Any, Any, Any]:
     """Return Σ_t left[at + i · across + t · along] · rows[first + t · width] for i = 0 … 3, for the lanes of a row.
 
@@ -123,33 +131,45 @@ def _multiply_up_tree(up: Floats, at: int, theta: Floats, row: int, width: int, 
 @jit_inline
 def _rescale_up_tree(up: Floats, at: int, width: int) -> float:
     """Scale a row up where it is small; return the logarithm of what it must be multiplied by."""
-    row = up[at : at + width]
+    largest = 0.0
+    for f in range(at, at + width):
+        largest = max(largest, up[f])
     log_scale = 0.0
-    while 0.0 < row.max() < _SMALL:
-        row *= _SCALE
+    while 0.0 < largest < _SMALL:
+        largest *= _SCALE
         log_scale -= _LOG_SCALE
+        for f in range(at, at + width):
+            up[f] *= _SCALE
     return log_scale
 
 
 @jit
 def _go_up_tree(
-    pointers: Ints, cells: Cells, rows: TreeRows, theta: Floats, width: int, batch: _TreeBatch, prototype: Prototype
+    begin: int,
+    n_batch: int,
+    pointers: Ints,
+    cells: Cells,
+    rows: TreeRows,
+    theta: Floats,
+    width: int,
+    batch: _TreeBatch,
+    prototype: Prototype,
 ) -> None:
     """Fill ``up`` and ``message`` with the likelihood of a batch of records."""
-    n_batch = pointers.size - 1
     # Arrays by their own names: a field of a tuple is counted as one more reference each time it is used.
     parents, firsts, homes = rows
     up, message, _, pending, active, log_scales = batch
     n_hidden = parents.size
     first_cell = firsts[n_hidden]
     pending[:] = 0
+    active[:] = False
     log_scales[:] = 0.0
     # All begin as 1, so that no branch asks for the first factor, and what says nothing sends 1.
     one = spread(1.0, prototype)
     for at in range(0, up.size, len(prototype)):
         store(up, at, one)
     for b in range(n_batch):
-        for t in range(pointers[b], pointers[b + 1]):
+        for t in range(pointers[begin + b], pointers[begin + b + 1]):
             cell = np.int64(cells[t])
             k = homes[cell]
             at = (k * _BATCH + b) * width
@@ -159,7 +179,10 @@ def _go_up_tree(
                 pending[k, b] = 1
                 log_scales[b] += _rescale_up_tree(up, at, width)
     for k in range(n_hidden):
-        active[k] = pending[k, :n_batch].any()
+        for b in range(n_batch):
+            if pending[k, b] > 0:
+                active[k] = True
+                break
     for k in range(n_hidden - 1, 0, -1):
         if not active[k]:
             continue
@@ -183,7 +206,13 @@ def _go_up_tree(
 
 @jit
 def _go_down_tree(
-    n_batch: int, rows: TreeRows, turned: Floats, width: int, batch: _TreeBatch, ratios: Floats, prototype: Prototype
+    n_batch: int,
+    rows: TreeRows,
+    turned: Floats,
+    width: int,
+    batch: _TreeBatch,
+    ratios: Floats,
+    prototype: Prototype,
 ) -> None:
     """Fill ``down`` below the root, and add what θ must be multiplied by to give the expected transitions."""
     parents, firsts, _ = rows
@@ -217,12 +246,14 @@ def _go_down_tree(
 
 
 @jit
-def _turn_tree(theta: Floats, firsts: Ints) -> Floats:
-    """Return the factors of hidden variables (K · width · width) with a row for each state of the parent."""
-    turned = np.zeros((firsts.size - 1, theta.shape[1], theta.shape[1]))
+def _turn_tree(theta: Floats, firsts: Ints, width: int) -> Floats:
+    """Return the factors of hidden variables (K · width, width) with a row for each state of the parent."""
+    turned = np.zeros((firsts.size - 1) * width * width)
     for k in range(1, firsts.size - 1):
-        turned[k, :, : firsts[k + 1] - firsts[k]] = theta[firsts[k] : firsts[k + 1]].T
-    return turned.reshape(-1)
+        for z in range(firsts[k + 1] - firsts[k]):
+            for y in range(width):
+                turned[(k * width + y) * width + z] = theta[(firsts[k] + z) * width + y]
+    return turned
 
 
 @jit
@@ -262,18 +293,19 @@ def expect_tree(
     batch = _make_tree_batch(n_hidden, width)
     up, _, down, pending, _, log_scales = batch
     ratios = np.zeros((n_hidden_rows + 4) * width)
-    turned = _turn_tree(theta, firsts)
-    logs, nothing = np.empty((0, width)), np.empty((0, width))
+    turned = _turn_tree(parameters, firsts, width)
+    logs, nothing = np.empty(0), np.empty(0)
     n_records = pointers.size - 1
     log_likelihood = 0.0
     for begin in range(0, n_records, _BATCH):
         n_batch = min(_BATCH, n_records - begin)
-        _go_up_tree(pointers[begin : begin + n_batch + 1], cells, rows, parameters, width, batch, prototype)
+        _go_up_tree(begin, n_batch, pointers, cells, rows, parameters, width, batch, prototype)
         for b in range(n_batch):
             weight = record_weights[begin + b] if record_weights.size > 0 else 1.0
             root, factor = b * width, 0.0
             if pending[0, b] == 0:  # it says nothing
-                down[root : root + width] = theta[0]
+                for f in range(width):
+                    down[root + f] = parameters[f]
                 factor = 0.0 if sums.size > 0 else 1.0
             elif weight != 0.0:
                 # The probability of the record in each state of the root, and in all of them.
@@ -298,12 +330,13 @@ def expect_tree(
         for b in range(n_batch):
             s = begin + b
             weight = record_weights[s] if record_weights.size > 0 else 1.0
-            here = shares[s] if shares.size > 0 else nothing
+            here = shares[s].reshape(-1) if shares.size > 0 else nothing
             if np.isnan(log_scales[b]):
                 if logs.size == 0:
-                    logs = np.log(theta)
-                own = cells[pointers[s] : pointers[s + 1]]
-                log_scales[b] = _expect_tree_logs(own, weight, rows, logs, counts, here)
+                    logs = np.log(parameters)
+                log_scales[b] = _expect_tree_logs(
+                    pointers[s], pointers[s + 1], cells, weight, rows, logs, sums, width, here
+                )
             else:
                 for t in range(pointers[s], pointers[s + 1] if sums.size > 0 else 0):
                     cell = np.int64(cells[t])
@@ -314,9 +347,10 @@ def expect_tree(
                 for k in range(n_hidden if shares.size > 0 else 0):
                     if k == 0 or pending[k, b] > 0:
                         at = (k * _BATCH + b) * width
-                        here[k] = down[at : at + width]
+                        for f in range(width):
+                            here[k * width + f] = down[at + f]
                     else:
-                        _follow_tree(k, rows, theta, here)
+                        _follow_tree(k, rows, parameters, width, shares[s])
             if weight != 0.0:
                 log_likelihood += weight * log_scales[b]
             if log_prob.size > 0:
@@ -327,66 +361,98 @@ def expect_tree(
 
 
 @jit
-def _follow_tree(k: int, rows: TreeRows, theta: Floats, shares: Floats) -> None:
+def _follow_tree(k: int, rows: TreeRows, theta: Floats, width: int, shares: Floats) -> None:
     """Fill the shares (K, width) of a hidden variable below which nothing was observed."""
     shares[k] = 0.0
     for z in range(rows.firsts[k + 1] - rows.firsts[k]):
-        for y in range(theta.shape[1]):
-            shares[k, z] += theta[rows.firsts[k] + z, y] * shares[rows.parents[k], y]
+        for y in range(width):
+            shares[k, z] += theta[(rows.firsts[k] + z) * width + y] * shares[rows.parents[k], y]
 
 
 @jit
-def _expect_tree_logs(own: Cells, weight: float, rows: TreeRows, logs: Floats, counts: Floats, shares: Floats) -> float:
+def _expect_tree_logs(
+    begin: int,
+    end: int,
+    cells: Cells,
+    weight: float,
+    rows: TreeRows,
+    logs: Floats,
+    sums: Floats,
+    width: int,
+    shares: Floats,
+) -> float:
     """Do the E-step of one record in logarithms, where nothing underflows; return its log-probability.
 
-    ``own`` are its cells, ``logs`` the logarithms of θ. Its expected counts are added to ``counts``, where it has a
-    size; its shares (K, width) go to ``shares`` likewise.
+    Its expected counts are added to ``sums``, where it has a size; its shares (K · width) go to ``shares`` likewise.
     """
-    parents, firsts, homes = rows
-    n_hidden, width = parents.size, logs.shape[1]
-    up, message = np.zeros((n_hidden, width)), np.zeros((n_hidden, width))
+    n_hidden = rows.parents.size
+    up = np.zeros((n_hidden, width))
+    message = np.zeros((n_hidden, width))
     seen = np.zeros(n_hidden, dtype=np.bool_)
-    for cell in own:
-        seen[homes[cell]] = True
-        up[homes[cell]] += logs[firsts[n_hidden] + np.int64(cell)]
+    n_hidden_rows = rows.firsts[n_hidden]
+    for t in range(begin, end):
+        cell = np.int64(cells[t])
+        seen[rows.homes[cell]] = True
+        for f in range(width):
+            up[rows.homes[cell], f] += logs[(n_hidden_rows + cell) * width + f]
     for k in range(n_hidden - 1, 0, -1):
         if seen[k]:
-            seen[parents[k]] = True
+            seen[rows.parents[k]] = True
             for y in range(width):
-                message[k, y] = _tree_log_sum(logs[firsts[k] : firsts[k + 1], y] + up[k, : firsts[k + 1] - firsts[k]])
-            up[parents[k]] += message[k]
-    up[0] += logs[0]
-    log_probability = _tree_log_sum(up[0])
-    if log_probability == -np.inf:
+                message[k, y] = _tree_log_sum(logs, rows.firsts[k], rows.firsts[k + 1], y, width, up[k])
+                up[rows.parents[k], y] += message[k, y]
+    top = -np.inf
+    for f in range(width):
+        up[0, f] += logs[f]
+        top = max(top, up[0, f])
+    if top == -np.inf:
         shares[:] = np.nan
-        return log_probability
-    # The logarithms of shares.
+        return -np.inf
+    mass = 0.0
+    for f in range(width):
+        mass += np.exp(up[0, f] - top)
+    log_probability = float(top + np.log(mass))
+    # From here on the root's row of ``down`` holds logarithms of shares.
     down = np.full((n_hidden, width), -np.inf)
-    down[0] = up[0] - log_probability
+    for f in range(width):
+        down[0, f] = up[0, f] - log_probability
     for k in range(1, n_hidden):
         if not seen[k] and shares.size == 0:
             continue
-        for z in range(firsts[k + 1] - firsts[k]):
+        for z in range(rows.firsts[k + 1] - rows.firsts[k]):
             mass = 0.0
             for y in range(width):
-                above = down[parents[k], y]
+                above = down[rows.parents[k], y]
                 if above > -np.inf:
-                    share = np.exp(above - message[k, y] + logs[firsts[k] + z, y] + up[k, z])
+                    row = (rows.firsts[k] + z) * width + y
+                    share = np.exp(above - message[k, y] + logs[row] + up[k, z])
                     mass += share
-                    if counts.size > 0:
-                        counts[firsts[k] + z, y] += weight * share
+                    if sums.size > 0:
+                        sums[row] += weight * share
             down[k, z] = np.log(mass)
-    if counts.size > 0:
-        counts[0] += weight * np.exp(down[0])
-        for cell in own:
-            counts[firsts[n_hidden] + np.int64(cell)] += weight * np.exp(down[homes[cell]])
+    if sums.size > 0:
+        for f in range(width):
+            sums[f] += weight * np.exp(down[0, f])
+        for t in range(begin, end):
+            cell = np.int64(cells[t])
+            for f in range(width):
+                sums[(n_hidden_rows + cell) * width + f] += weight * np.exp(down[rows.homes[cell], f])
     if shares.size > 0:
-        shares[:] = np.exp(down)
+        for k in range(n_hidden):
+            for f in range(width):
+                shares[k * width + f] = np.exp(down[k, f])
     return log_probability
 
 
 @jit
-def _tree_log_sum(logs: Floats) -> float:
-    """Return log Σ exp(logs)."""
-    top = logs.max()
-    return float(top + np.log(np.exp(logs - top).sum())) if top > -np.inf else top
+def _tree_log_sum(logs: Floats, first: int, last: int, y: int, width: int, up: Floats) -> float:
+    """Return log Σ_z exp(up[z]) · θ[first + z, y]."""
+    top = -np.inf
+    for row in range(first, last):
+        top = max(top, logs[row * width + y] + up[row - first])
+    if top == -np.inf:
+        return top
+    mass = 0.0
+    for row in range(first, last):
+        mass += np.exp(logs[row * width + y] + up[row - first] - top)
+    return float(top + np.log(mass))

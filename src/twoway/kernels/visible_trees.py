@@ -57,7 +57,9 @@ def expect_visible_tree(
             own[k] = codes[s, variables[k]]
             n_missing += own[k] < 0
         if n_missing > 0:
-            log_prob[s] = _expect_visible_with_holes(own, record_weights[s], columns, rows, tables, counts, up, down)
+            log_prob[s] = _expect_visible_with_holes(
+                own, record_weights[s], columns, parents, sizes, firsts, tables, counts, up, down
+            )
             continue
         log, product = 0.0, 1.0
         for k in range(n_vertices):
@@ -74,13 +76,21 @@ def expect_visible_tree(
 
 @jit
 def _expect_visible_with_holes(
-    own: Ints, weight: float, columns: Ints, rows: VisibleRows, tables: Floats, counts: Floats, up: Floats, down: Floats
+    own: Ints,
+    weight: float,
+    columns: Ints,
+    parents: Ints,
+    sizes: Ints,
+    firsts: Ints,
+    tables: Floats,
+    counts: Floats,
+    up: Floats,
+    down: Floats,
 ) -> float:
     """Return the log-probability of one record, and add its expected counts.
 
     ``own`` holds its categories, -1 where missing. ``up`` and ``down`` are to work in, (n_vertices, n_categories).
     """
-    _, parents, sizes, firsts = rows
     n_vertices = own.size
     # An observed cell allows one category, a missing one all: from ``low`` to below ``high``.
     low, high = np.maximum(own, 0), np.where(own < 0, sizes, own + 1)
