@@ -139,12 +139,14 @@ class _FittedDaskPartitions(FittedRecords):
         self._parts = parts
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
+        _require_dask_cluster()
         tasks = _dask_tasks(sum_dask_partition, self._parts, (per_block, combine, 1.0 / self.unit))
         return _combined_by_dask(tasks, combine, threads)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
         how = (self.schema, share, seed, 1.0 / self.unit)
+        _require_dask_cluster()
         drawn = _run_dask("compute", _dask_tasks(sample_dask_partition, self._parts, how))
         return _joined_dask_partitions(self.schema, drawn).canonical().effective()
 
@@ -319,6 +321,12 @@ def _has_dask_cluster() -> bool:
     return hasattr(getattr(get_scheduler(), "__self__", None), "scheduler_info")
 
 
+def _require_dask_cluster() -> None:
+    """Raise if no cluster is connected: Dask would look for the workers' records in this process."""
+    if not _has_dask_cluster():
+        raise ClusterError(_lost_dask_cluster("no client is connected"))
+
+
 @contextmanager
 def _clear_dask_errors() -> Iterator[None]:
     """Turn what a cluster raises about itself into an error with advice."""
@@ -349,8 +357,12 @@ def _explained_dask_error(error: BaseException) -> str | None:
             return "the cluster has no twoway, or another version; its scheduler and workers need the one used here"
         cause = cause.__cause__ or cause.__context__
     if type(error).__module__.partition(".")[0] == "distributed" or kind == "CancelledError":
-        return (
-            f"the cluster lost its records or cannot be reached ({kind}: {str(error).splitlines()[0]}); if its "
-            "scheduler or its client was closed, connect again and begin anew"
-        )
+        return _lost_dask_cluster(f"{kind}: {str(error).splitlines()[0]}")
     return None
+
+
+def _lost_dask_cluster(reason: str) -> str:
+    return (
+        f"the cluster lost its records or cannot be reached ({reason}); if its scheduler or its client was closed, "
+        "connect again and begin anew"
+    )

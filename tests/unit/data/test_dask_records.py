@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from itertools import pairwise
 
 import numpy as np
@@ -301,13 +302,20 @@ def test_workers_that_keep_dying(workers, monkeypatch):
         records.map_reduce(die, max)
 
 
-def test_a_cluster_that_is_gone():
-    options = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL, "processes": False}
-    with distributed.LocalCluster(n_workers=1, **options) as cluster, distributed.Client(cluster):
-        records = tw.DaskRecords(cut(RECORDS, CUTS["two"]))
-        fitted = records.for_fit()
-    with pytest.raises(tw.ClusterError, match="the cluster lost its records or cannot be reached"):
-        expected_counts(fitted, np.ones((1 + records.schema.n_categories, 4)), 1, None)
+@pytest.mark.parametrize("other", [False, True], ids=["no other cluster", "another cluster"])
+def test_a_cluster_that_is_gone(other):
+    options = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL, "processes": False, "n_workers": 1}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+        fitted = tw.DaskRecords(cut(RECORDS, CUTS["two"])).for_fit()
+    with ExitStack() as stack:
+        if other:
+            stack.enter_context(distributed.Client(stack.enter_context(distributed.LocalCluster(**options))))
+        else:
+            stack.enter_context(dask.config.set(scheduler="threads"))
+        with pytest.raises(tw.ClusterError, match="the cluster lost its records or cannot be reached"):
+            expected_counts(fitted, np.ones((1 + fitted.schema.n_categories, 4)), 1, None)
+        with pytest.raises(tw.ClusterError, match="the cluster lost its records or cannot be reached"):
+            fitted.sample(100, seed=0)
 
 
 def test_a_cluster_without_the_package():
