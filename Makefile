@@ -8,7 +8,8 @@ BIN := .venv/bin
 help:
 	@echo "make install    create .venv/ with the command .venv/bin/twoway and all development tools"
 	@echo "make demo       set up, then learn from a survey with holes and compare its answers with the truth"
-	@echo "make test       set up, then lint, type-check and test"
+	@echo "make lint       set up, then check format, style and types"
+	@echo "make test       set up, then test"
 	@echo "make test-fresh make test in RUNS fresh clones (10), with each of PYTHONS in turn (3.11, 3.12, 3.13)"
 	@echo "make test-all   all tests, including slow ones, the oldest allowed versions and no optional extras"
 	@echo "make coverage   the share of lines and branches that the tests run"
@@ -61,9 +62,8 @@ system:
 	else echo "not installed: $$wanted; tests that need it will be skipped (apt-get install $$wanted)"; fi || \
 	echo "could not install all of $$wanted: tests that need it will be skipped"
 
-# What `make lint` runs is among the tests (tests/test_lint.py). A fixed hash seed makes the order of sets reproducible;
-# test-all varies it. Modules are compiled once for all the programs that tests start, even where Python was told to keep
-# nothing.
+# A fixed hash seed makes the order of sets reproducible; test-all varies it. Modules are compiled once for all the
+# programs that tests start, even where Python was told to keep nothing.
 test: .venv/.developers system
 	PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal
 
@@ -96,7 +96,7 @@ test-bare: .venv/.developers
 
 # Tracers do not see compiled code, so the kernels' tests also run uncompiled. An empty cache makes the compiler run
 # under the tracer, too.
-UNCOMPILED = tests/unit/kernels/test_kernels.py tests/unit/kernels/test_kernels_of_trees.py tests/unit/kernels/test_counting.py tests/unit/data/test_records.py \
+UNCOMPILED = tests/unit/kernels tests/unit/data/test_records.py \
   tests/unit/solvers/test_ctd.py::test_contractions_equal_their_twin tests/unit/solvers/test_ctd.py::test_a_sweep_improves_and_knows_where_it_ends \
   tests/unit/solvers/test_ctd.py::test_a_block_falls_until_it_is_solved_and_stays_on_its_simplex
 coverage: .venv/.developers system
