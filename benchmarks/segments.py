@@ -110,7 +110,7 @@ def test() -> None:
                 if count == 3 and sample >= 100:
                     continue
                 p_value, _ = segment_count_test(
-                    search, climbs[count - 1], climbs[count], count, n_replicates, seed=sample, show=lambda done: None
+                    search, climbs[count - 1], climbs[count], n_replicates, seed=sample, show=lambda done: None
                 )
                 rejected[count] += p_value <= 0.05
         print(f"| {n} | 4 segments against 3, the truth (size) | {rejected[4] / n_samples:.1%} |")
@@ -124,7 +124,7 @@ def seconds() -> None:
     for count in (3, 4, 5):
         fewer, more = (search.best(number, n_starts=50, seed=[0]) for number in (count - 1, count))
         began = time.perf_counter()
-        p_value, n = segment_count_test(search, fewer, more, count, 100, seed=0, show=lambda done: None)
+        p_value, n = segment_count_test(search, fewer, more, 100, seed=0, show=lambda done: None)
         took = time.perf_counter() - began
         ratio = 2 * (more.log_likelihood - fewer.log_likelihood)
         print(f"| {count} segments against {count - 1} | {ratio:.1f} | {p_value:.3f} | {n} | {took:.1f} |", flush=True)

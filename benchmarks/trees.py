@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
+from twoway.kernels.lanes import lane_layout
 from twoway.kernels.trees import expect_tree
 from twoway.model.comparison import mean_relative_error
 from twoway.model.hidden_tree import HiddenTree, packed_tree
@@ -317,7 +318,7 @@ def speed() -> None:
     rng = np.random.default_rng(0)
     for n_hidden in (13, 7):
         tree = random_chain(n_hidden, rng)
-        rows, theta, prototype = packed_tree(tree)
+        (rows, theta), (_, prototype) = packed_tree(tree), lane_layout(max(tree.n_states))
         observed = rng.random((N_RECORDS, N_VARIABLES)) < OBSERVED
         codes = rng.integers(N_CATEGORIES, size=observed.shape) + N_CATEGORIES * np.arange(N_VARIABLES)
         cells, pointers = codes[observed].astype(np.uint16), np.cumsum([0, *observed.sum(axis=1)])

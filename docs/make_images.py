@@ -21,7 +21,7 @@ from pathlib import Path
 import pandas as pd
 
 import twoway as tw
-from twoway.cli.demo_digits import demo_digits
+from twoway.cli import run
 
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "img"
@@ -153,7 +153,7 @@ def main() -> None:
         draw_surveys(Path(scratch))
         if sys.argv[1:] == ["surveys"]:
             return
-        demo_digits(Path(scratch), json=False)
+        assert run(["demo", "digits", "--out", scratch]) == 0
         shutil.copy(Path(scratch) / "digits.svg", IMAGES / "digits.svg")
         draw_explorer(Path(scratch))
 

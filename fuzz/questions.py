@@ -8,8 +8,9 @@ from twoway.data.distribution import Distribution
 from twoway.errors import TwowayError
 from twoway.model.mode import Mode
 from twoway.model.pmf import JointPMF
-from twoway.questions import Contrast, ask, parse
-from twoway.questions.language import complete_question, parse_terms
+from twoway.questions.answer import ask
+from twoway.questions.language import complete_question, parse, parse_terms
+from twoway.questions.question import Contrast
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema(

@@ -1,6 +1,7 @@
 """Packages are layers: imports between them point one way, and modules do not import each other in a cycle."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -59,26 +60,33 @@ def is_type_checking(test):
     )
 
 
-def imports(source, name, known, is_package=False):
-    """Yield the modules of the package that a module imports, except those for type checkers only."""
-    waiting = [ast.parse(source)]
+@functools.cache
+def import_statements(source):
+    """Return the import statements of a module, except those for type checkers only."""
+    statements, waiting = [], [ast.parse(source)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and is_type_checking(node.test):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            statements.append(node)
+        elif isinstance(node, ast.If) and is_type_checking(node.test):
             waiting.extend(node.orelse)
-            continue
-        waiting.extend(ast.iter_child_nodes(node))
+        elif not isinstance(node, ast.expr):
+            waiting.extend(ast.iter_child_nodes(node))
+    return statements
+
+
+def imports(source, name, known, is_package=False):
+    """Yield the modules of the package that a module imports, except those for type checkers only."""
+    for node in import_statements(source):
         if isinstance(node, ast.Import):
             targets = [(alias.name, None) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             if node.level:
                 here = ["twoway", *(name.split(".") if name else [])]
                 above = here[: len(here) - node.level + is_package]
                 base = ".".join([*above, *([node.module] if node.module else [])])
             targets = [(base, alias.name) for alias in node.names]
-        else:
-            continue
         for target, member in targets:
             if target.split(".")[0] != "twoway":
                 continue

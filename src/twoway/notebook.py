@@ -1,8 +1,7 @@
-"""How objects look at a prompt and in notebooks: short text, or a short table with bars where they say more."""
+"""How objects look at a prompt and in notebooks: short text, or a short table with bars."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,11 +22,18 @@ class Shown:
         return notebook_text(str(self))
 
     def _repr_html_(self) -> str:
-        return f"<pre style='white-space:pre-wrap;word-break:normal'>{html.escape(repr(self))}</pre>"
+        return f"<pre style='white-space:pre-wrap;word-break:normal'>{html_text(repr(self))}</pre>"
+
+
+def html_text(text: str) -> str:
+    """Return a text as HTML."""
+    import html  # its list of entities takes a millisecond, which the command line would feel
+
+    return html.escape(text)
 
 
 def notebook_text(text: str) -> str:
-    """Return a text, cut where it is too long to be read at a glance.
+    """Return a text, cut where it is too long to read at a glance.
 
     Examples
     --------
@@ -37,8 +43,8 @@ def notebook_text(text: str) -> str:
     lines = text.split("\n")
     if len(lines) > _MOST_LINES:
         lines = [*lines[: _MOST_LINES - 1], f"… {len(lines) - _MOST_LINES + 1} more lines"]
-    kept = "\n".join(lines)
-    return kept if len(kept) <= _MOST_CHARACTERS else f"{kept[: _MOST_CHARACTERS - 1]}…"
+    short = "\n".join(lines)
+    return short if len(short) <= _MOST_CHARACTERS else f"{short[: _MOST_CHARACTERS - 1]}…"
 
 
 def notebook_table(rows: Sequence[Sequence[str]], bars: ArrayLike, note: str = "") -> str:
@@ -49,13 +55,13 @@ def notebook_table(rows: Sequence[Sequence[str]], bars: ArrayLike, note: str = "
     """
     lengths = np.atleast_2d(np.asarray(bars, dtype=np.float64))
     n_labels = len(rows[0]) - lengths.shape[1]
-    head = "".join(f"<th style='{_LEFT}'>{html.escape(text)}</th>" for text in rows[0])
+    head = "".join(f"<th style='{_LEFT}'>{html_text(text)}</th>" for text in rows[0])
     lines = [f"<thead><tr>{head}</tr></thead>"]
     for row, of_row in zip(rows[1:], lengths, strict=True):
-        cells = [f"<th style='{_LEFT}'>{html.escape(text)}</th>" for text in row[:n_labels]]
+        cells = [f"<th style='{_LEFT}'>{html_text(text)}</th>" for text in row[:n_labels]]
         cells += [_notebook_bar(text, length) for text, length in zip(row[n_labels:], of_row, strict=True)]
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table>{''.join(lines)}</table>" + (f"<p>{html.escape(note)}</p>" if note else "")
+    return f"<table>{''.join(lines)}</table>" + (f"<p>{html_text(note)}</p>" if note else "")
 
 
 def _notebook_bar(text: str, length: float) -> str:
@@ -63,4 +69,4 @@ def _notebook_bar(text: str, length: float) -> str:
     if length == length:
         percent = 100.0 * min(max(length, 0.0), 1.0)
         style += f";background:linear-gradient(90deg,{_BLUE.format(0.4)} {percent:.1f}%,transparent {percent:.1f}%)"
-    return f"<td style='{style}'>{html.escape(text)}</td>"
+    return f"<td style='{style}'>{html_text(text)}</td>"

@@ -1,11 +1,11 @@
-"""Work on many tasks at once, put together in their order, so that sums are the same whatever the number of threads."""
+"""Work on many tasks at once, combined in their order, so that sums do not depend on the number of threads."""
 
 from __future__ import annotations
 
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -30,39 +30,38 @@ def reduce_in_order(
 ) -> T:
     """Return the combination of what ``work`` gives for each task, in the order of the tasks.
 
-    Tasks are drawn one at a time, by whichever thread is free; there must be one at least.
+    Each free thread takes the next task; there must be at least one task.
     """
     workers = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
     if n_tasks is not None:
         workers = min(workers, n_tasks)
     if workers == 1:
         return functools.reduce(combine, map(work, tasks))
-    numbered = enumerate(tasks)
+    numbered: Iterator[tuple[int, Task]] = enumerate(tasks)
     drawing, combining = threading.Lock(), threading.Lock()
     waiting: dict[int, T] = {}
     combined: list[T] = []
     n_combined = 0
-    failed = False
 
     def draw() -> tuple[int, Task] | None:
         with drawing:
-            return None if failed else next(numbered, None)
+            return next(numbered, None)
 
     def work_on() -> None:
-        nonlocal n_combined, failed
+        nonlocal numbered, n_combined
         try:
-            while (drawn := draw()) is not None:
-                number, task = drawn
+            while (numbered_task := draw()) is not None:
+                number, task = numbered_task
                 result = work(task)
                 with combining:
                     waiting[number] = result
                     # In the order of the tasks, whichever is done first.
                     while n_combined in waiting:
-                        following = waiting.pop(n_combined)
-                        combined[:] = [combine(combined[0], following) if combined else following]
+                        result = waiting.pop(n_combined)
+                        combined[:] = [combine(combined[0], result) if combined else result]
                         n_combined += 1
         except BaseException:
-            failed = True  # the others need not go on
+            numbered = iter(())  # the others need not go on
             raise
 
     # This thread works too: handing all to others would cost as much as a small block.
@@ -77,7 +76,7 @@ def reduce_in_order(
 
 
 def map_in_order(tasks: Sequence[Task], work: Callable[[Task], T], *, threads: int | None) -> list[T]:
-    """Return what ``work`` gives for each task, in the order of the tasks; there must be one at least."""
+    """Return what ``work`` gives for each task, in the order of the tasks; there must be at least one."""
     return reduce_in_order(tasks, lambda task: [work(task)], list.__add__, threads=threads, n_tasks=len(tasks))
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from twoway.arrays import Floats
+from twoway.category_labels import Label
 from twoway.errors import DataError
 from twoway.notebook import Shown
-from twoway.text import crossed_text, escaped, printable, shortlist
+from twoway.text import brief, counted, crossed_text, escaped, printable, shortlist
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-    from twoway.arrays import Floats
-    from twoway.category_labels import Label
 
 
 class StopReason(enum.StrEnum):
@@ -102,33 +103,33 @@ class FitCheck(Shown):
 
 
 _MOST_CODES = 6
-_NUMBER = (float, int)
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "str": str,
-    "int": int,
-    "float": _NUMBER,
-    "int | None": (int, type(None)),
-    "float | None": (*_NUMBER, type(None)),
-    "Label": (str, *_NUMBER),
-    "Mapping[str, Any]": Mapping,
-    "Mapping[str, float]": Mapping,
-}
 T = TypeVar("T", bound="DataclassInstance")
 
 
 def _checked_report(entry: T) -> T:
     """Return a part of a report if each of its fields has the right type, which a file from elsewhere may not have."""
-    for each in fields(entry):
-        value, kind = getattr(entry, each.name), str(each.type)
-        if not isinstance(value, _TYPES.get(kind, object)):
-            raise DataError(f"the report in this file is invalid: {each.name} is {value!r}")
-        of_items = _TYPES.get(kind.removeprefix("tuple[").removesuffix(", ...]"), object)
-        if kind.startswith("tuple[") and not all(isinstance(item, of_items) for item in value):
-            raise DataError(f"the report in this file is invalid: {each.name} holds something else than it should")
-        is_named = kind == "Mapping[str, float]"
-        if is_named and not all(isinstance(item, _NUMBER) and 0 < item < math.inf for item in value.values()):
-            raise DataError(f"the report in this file is invalid: {each.name} must hold positive numbers, not {value}")
+    for name, kind in _report_types(type(entry)).items():
+        if not _has_report_type(value := getattr(entry, name), kind):
+            raise DataError(f"the report in this file is invalid: {name} has the invalid value {brief(value)}")
     return entry
+
+
+@functools.cache
+def _report_types(of: type) -> dict[str, Any]:
+    """Return the type of each field; evaluating annotations takes longer than reading a report."""
+    return get_type_hints(of)
+
+
+def _has_report_type(value: object, kind: Any) -> bool:
+    """Return whether a value has the type of a field; an integer is a float, too."""
+    origin, of = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_has_report_type(value, alternative) for alternative in of)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_has_report_type(item, of[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(_has_report_type(item, of[1]) for item in value.values())
+    return kind is Any or isinstance(value, int | float if kind is float else origin or kind)
 
 
 def _report_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,7 +184,7 @@ class Report(Shown):
     edges: tuple[tuple[str, str], ...] = ()
     """The pairs of neighbours that were given; empty where a tree was found, or none was fitted."""
     structure: str = ""
-    """Why one hidden variable, or several, in words; empty where they were not compared."""
+    """In words, why one hidden variable or several; empty where they were not compared."""
     silent: str = ""
     """How many pairs of variables no table shows, and the first of them; empty where all have one, as in records."""
     smoothing_times: Mapping[str, float] = field(default_factory=dict)
@@ -209,7 +210,7 @@ class Report(Shown):
 
     @property
     def converged(self) -> bool:
-        """Whether the start that was kept ended of its own accord."""
+        """Whether the start that was kept converged, or its solver does not iterate."""
         return self.stop_reason in (StopReason.CONVERGED, StopReason.DIRECT)
 
     @property
@@ -219,7 +220,7 @@ class Report(Shown):
         each, others = ("state", "transitions") if is_tree else ("component", "weights")
         words = f"{self.smoothing:.3g} pseudo-records per {each}, {self.weight_smoothing:.3g} for {others}"
         for times in sorted(set(self.smoothing_times.values()), reverse=True):
-            names = [name for name, own in self.smoothing_times.items() if own == times]
+            names = [name for name in self.smoothing_times if self.smoothing_times[name] == times]
             share = f"{times:.3g} times" if times > 1 else f"1/{1 / times:.3g}"
             words += f"; {share} as many for {shortlist(names, 4)}"
         return words
@@ -242,57 +243,58 @@ class Report(Shown):
             objectives = tuple(math.inf if value is None else value for value in start["objectives"])
             starts.append(_checked_report(Start(start["solver"], objectives, StopReason(start["stop_reason"]))))
         entries["starts"] = tuple(starts)
-        entries["edges"] = tuple((str(one), str(other)) for one, other in described.get("edges", ()))
+        entries["edges"] = tuple((str(first), str(second)) for first, second in described.get("edges", ()))
         entries["columns"] = {str(what): str(column) for what, column in described.get("columns", {}).items()}
         misfits = (TableMisfit(**_report_tuples(misfit)) for misfit in described["misfits"])
         entries["misfits"] = tuple(map(_checked_report, misfits))
         if described.get("check") is not None:
             entries["check"] = _checked_report(FitCheck(**_report_tuples(described["check"])))
         report = _checked_report(cls(**entries))
+        if wrong := [times for times in report.smoothing_times.values() if not 0 < times < math.inf]:
+            raise DataError(
+                f"the report in this file is invalid: smoothing_times must be finite and above 0; got {brief(wrong[0])}"
+            )
         is_sound = all(start.objectives for start in report.starts) and report.best in range(len(report.starts))
         if report.check is not None:
             is_sound &= len(report.check.variables) == len(report.check.cell) and len(report.check.cell) in (2, 3)
         if not is_sound:
-            raise DataError("the report in this file is invalid: its parts do not go together")
+            raise DataError("the report in this file is invalid: its parts do not match")
         return report
 
     def __str__(self) -> str:
-        kept = self.starts[self.best]
+        best = self.starts[self.best]
         form = reported_model_form(self.n_trees, self.n_hidden, self.rank)
-        lines = [
-            f"solver      {self.solver}, {form}, seed {self.seed}",
-            f"smoothing   {self._smoothing}",
-            f"starts      {len(self.starts)}; kept {kept.solver}, {kept.stop_reason.value} after {kept.n_iter} passes",
-            f"objective   {kept.objective:.6g} ({self.objective_name})",
-        ]
-        if self.structure:
-            lines.append(f"structure   {self.structure}")
-        if self.silent:
-            lines.append(f"no table    {self.silent}")
+        lines = {
+            "solver": f"{self.solver}, {form}, seed {self.seed}",
+            "smoothing": self._smoothing,
+            "starts": f"{len(self.starts)}; kept {best.solver}, {best.stop_reason.value} after {best.n_iter} passes",
+            "objective": f"{best.objective:.6g} ({self.objective_name})",
+            "structure": self.structure,
+            "no table": self.silent,
+        }
         if self.n_records is not None:
-            lines.append(f"records     {self.n_records:g} with {self.n_observed} observed cells")
-        if self.columns:
-            lines.append(f"columns     {', '.join(f'{what} {column!r}' for what, column in self.columns.items())}")
-        if self.set_to_missing:
-            lines.append(f"missing     {reported_missing_codes(self.set_to_missing)}")
+            effective = " effective," if self.n_records % 1 else ""  # a whole number of them has no weights
+            lines["records"] = f"{self.n_records:g}{effective} with {self.n_observed} observed cells"
+        lines["columns"] = ", ".join(f"{what} {column!r}" for what, column in self.columns.items())
+        lines["missing"] = reported_missing_codes(self.set_to_missing)
         if self.log_likelihood is not None:
-            lines.append(f"likelihood  log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}")
+            lines["likelihood"] = f"log {self.log_likelihood:.2f}, AIC {self.aic:.2f}, BIC {self.bic:.2f}"
         for worst in self.misfits[:1]:
             names = crossed_text(worst.variables, None)
-            lines.append(f"worst fit   {names}: total variation {worst.total_variation:.3g}")
+            lines["worst fit"] = f"{names}: total variation {worst.total_variation:.3g}"
         if self.check is not None:
-            lines.append(f"check       {self.check}")
+            lines["check"] = str(self.check)
         if self.seconds is not None:
-            lines.append(f"time        {self.seconds:.2f} s")
-        lines.extend(f"warning     {warning}" for warning in self.warnings)
-        return escaped("\n".join(lines), keep="\n")
+            lines["time"] = f"{self.seconds:.2f} s"
+        rows = [*lines.items(), *(("warning", warning) for warning in self.warnings)]
+        return escaped("\n".join(f"{title:<12}{text}" for title, text in rows if text), keep="\n")
 
 
 def reported_missing_codes(set_to_missing: Sequence[str]) -> str:
     """Return the codes that meant "not observed" in the first variables that had some."""
     more = len(set_to_missing) - _MOST_CODES
-    shown = "; ".join(printable(text, 200) for text in set_to_missing[:_MOST_CODES])
-    return f"{shown}; … ({more} more variables)" if more > 0 else shown
+    codes = "; ".join(printable(text, 200) for text in set_to_missing[:_MOST_CODES])
+    return f"{codes}; … ({counted(more, 'more variable')})" if more > 0 else codes
 
 
 def reported_model_form(n_trees: int, n_hidden: int, rank: int) -> str:

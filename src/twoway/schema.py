@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -17,19 +18,14 @@ from twoway.arrays import Ints
 from twoway.category_labels import Label, check_label_text, label_key, plain_label, sort_labels
 from twoway.errors import DataError, unknown_name
 from twoway.notebook import Shown
-from twoway.text import aligned_text, brief, printable
+from twoway.text import aligned_text, brief, printable, shortlist
 
 _MOST_SHOWN, _FEW_SHOWN = 20, 5
 
 
 def first_duplicate(names: Iterable[str]) -> str | None:
-    """Return the first name that occurs a second time, or None where all differ."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+    """Return the first name that occurs more than once, or None where all differ."""
+    return next((name for name, n_times in Counter(names).items() if n_times > 1), None)
 
 
 def schema_hash(*parts: str) -> int:
@@ -68,8 +64,8 @@ class Variable:
     label
         What the variable says in words, such as the text of a question.
     codes
-        What stands for a category in records beside its label: pairs of a code and a category. A number stands for a
-        category also where it is text.
+        What stands for a category in records besides its label: pairs of a code and a category. A number also matches
+        where records have it as text.
     column
         The column that records have it in, where that has another name.
     choices
@@ -134,12 +130,13 @@ class Variable:
         vars(self).update(ordered=bool(self.ordered), choices=tuple(self.choices))
 
     def _add_codes(self, codes: dict[tuple[str, object], int], pairs: tuple[tuple[Label, Label], ...]) -> None:
-        """Add what stands for a category in records to the labels that do."""
+        """Add the codes that stand for a category in records to ``codes``, which has the labels."""
         labels = dict(codes)
         for code, category in pairs:
-            if labels.get(label_key(code), labels[label_key(category)]) != labels[label_key(category)]:
+            position = labels[label_key(category)]
+            if labels.get(label_key(code), position) != position:
                 raise DataError(f"{code!r} is a category of {self.name!r}, and a code of another one, {category!r}")
-            codes.setdefault(label_key(code), labels[label_key(category)])
+            codes.setdefault(label_key(code), position)
         for code, category in pairs:
             codes.setdefault(label_key(str(code)), labels[label_key(category)])
 
@@ -157,9 +154,8 @@ class Variable:
         return len(self.categories)
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(brief, self.categories[:_MOST_SHOWN]))
-        shown += "," if len(self) == 1 else f", … ({len(self) - _MOST_SHOWN} more)" if len(self) > _MOST_SHOWN else ""
-        return f"Variable(name={self.name!r}, categories=({shown}), values={self.values and brief(self.values)})"
+        labels = shortlist(self.categories, _MOST_SHOWN) + ("," if len(self) == 1 else "")
+        return f"Variable(name={self.name!r}, categories=({labels}), values={self.values and brief(self.values)})"
 
     @property
     def is_ordered(self) -> bool:
@@ -174,19 +170,19 @@ class Variable:
 
         Labels without edges do not differ from bins with the same labels, whose values they lack.
         """
-        for place, (here, there) in enumerate(zip_longest(self.categories, other.categories)):
-            if here is None or there is None or label_key(here) != label_key(there):
-                shown = ["nothing" if label is None else repr(label) for label in (here, there)]
-                return f"category {place + 1} of {self.name!r} is {shown[0]} in one and {shown[1]} in the other"
+        for place, labels in enumerate(zip_longest(self.categories, other.categories), 1):
+            if None in labels or label_key(labels[0]) != label_key(labels[1]):
+                first, second = ("nothing" if label is None else repr(label) for label in labels)
+                return f"category {place} of {self.name!r} is {first} in one and {second} in the other"
         only_one_has_edges = (self.edges is None) != (other.edges is None)
         for what in ("values", "edges"):
-            here, there = getattr(self, what), getattr(other, what)
-            if here != there and not (only_one_has_edges and None in (here, there)):
-                return f"{self.name!r} has the {what} {here} in one and {there} in the other"
+            numbers = getattr(self, what), getattr(other, what)
+            if numbers[0] != numbers[1] and not (only_one_has_edges and None in numbers):
+                return f"{self.name!r} has the {what} {numbers[0]} in one and {numbers[1]} in the other"
         return ""
 
     def declared(self) -> Variable:
-        """Return the variable as if its categories had been declared; values that were found in data are left out."""
+        """Return the variable as if its categories had been declared, without values that were found in data."""
         return replace(self, values=None if self.is_found else self.values, is_found=False)
 
     def code(self, label: object) -> int:
@@ -235,7 +231,7 @@ class Schema(Shown):
 
     @staticmethod
     def check_names_differ(names: Iterable[str]) -> None:
-        """Raise where a name occurs a second time."""
+        """Raise where a name occurs more than once."""
         if (name := first_duplicate(names)) is not None:
             raise DataError(f"duplicate column name {name!r}; names must differ")
 
@@ -256,8 +252,8 @@ class Schema(Shown):
         for variable in self:
             labels = ", ".join(printable(label) for label in variable.categories[:_FEW_SHOWN])
             more = ", …" if len(variable) > _FEW_SHOWN else ""
-            said = f"  ({printable(variable.label, 60)})" if variable.label else ""
-            rows.append([printable(variable.name), str(len(variable)), f"{labels}{more}{said}"])
+            wording = f"  ({printable(variable.label, 60)})" if variable.label else ""
+            rows.append([printable(variable.name), str(len(variable)), f"{labels}{more}{wording}"])
         return aligned_text(rows)
 
     @cached_property
@@ -303,18 +299,18 @@ class Schema(Shown):
         """Return the positions of one name or several different ones."""
         if not isinstance(names, str | Iterable):
             raise DataError(f"variables are named by text, one or several; got {names!r}")
-        asked = [names] if isinstance(names, str) else list(names)
-        positions = [self.index(name) for name in asked]
+        listed = [names] if isinstance(names, str) else list(names)
+        positions = [self.index(name) for name in listed]
         if len(set(positions)) != len(positions):
-            raise DataError(f"duplicate variable name in {asked!r}; name each variable once")
+            raise DataError(f"duplicate variable name in {listed!r}; name each variable once")
         return positions
 
     def difference(self, other: Schema) -> str:
         """Return in words where another schema differs first; "" where it does not."""
-        for position, (here, there) in enumerate(zip(self, other, strict=False)):
-            if here.name != there.name:
-                return f"variable {position} is {here.name!r} in one and {there.name!r} in the other"
-            if difference := here.difference(there):
+        for position, (first, second) in enumerate(zip(self, other, strict=False)):
+            if first.name != second.name:
+                return f"variable {position} is {first.name!r} in one and {second.name!r} in the other"
+            if difference := first.difference(second):
                 return difference
         return "" if len(self) == len(other) else f"one has {len(self)} variables and the other {len(other)}"
 
@@ -351,9 +347,9 @@ class Schema(Shown):
                 # Files that do not say so may hold either.
                 **({} if v.is_found else {"declared": True}),
                 **{
-                    key: list(own) if isinstance(own, tuple) else own
+                    key: list(value) if isinstance(value, tuple) else value
                     for key, default in _OPTIONAL.items()
-                    if (own := getattr(v, key)) != default
+                    if (value := getattr(v, key)) != default
                 },
             }
             for v in self.variables

@@ -24,9 +24,9 @@ def brief(value: object) -> str:
     >>> brief("age"), len(brief("a" * 1_000_000))
     ("'age'", 101)
     """
-    shown = repr(value)
+    text = repr(value)
     half = _LONGEST_NAME // 2
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:half]}…{shown[-half:]}"
+    return text if len(text) <= _LONGEST_NAME else f"{text[:half]}…{text[-half:]}"
 
 
 def escaped(text: str, keep: str = "") -> str:
@@ -73,8 +73,8 @@ def text_beside(name: object, *, beside: object) -> str:
 def shortlist(names: Iterable[object], limit: int = 12) -> str:
     """Return the names, comma-separated, cut after ``limit`` with a count of the rest."""
     listed = list(names)
-    shown = ", ".join(brief(name) for name in listed[:limit])
-    return shown + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
+    text = ", ".join(brief(name) for name in listed[:limit])
+    return text + (f", … ({len(listed) - limit} more)" if len(listed) > limit else "")
 
 
 def printable(text: object, width: int | None = MAX_WIDTH) -> str:

@@ -3,7 +3,7 @@
 import pytest
 from browser.chromium import find_chromium, open_browser
 
-from twoway.explorer import explore
+from twoway.explorer.page import explore
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ def report_of(n_records):
     return Report("em", 2, 0, 0.0, 0.0, "log-likelihood", (start,), 0, n_records=n_records)
 
 
+@pytest.mark.slow
 def test_five_variables_with_hostile_labels(open_page):
     pmf = random_pmf(HOSTILE, 3)
     page = open_page(pmf, title="</title><script>alert(0)</script>")
@@ -117,6 +118,7 @@ def test_evidence_beyond_the_range_of_numbers(open_page):
     assert "hardly ever occurs" in page.locator("#warning").text_content()
 
 
+@pytest.mark.slow
 def test_rare_evidence_gives_a_note(open_page):
     factors = [[[0.99, 0.5], [0.01, 0.5]], [[0.9, 0.1], [0.1, 0.9]]]
     pmf = JointPMF([1, 0], factors, numbered(2, 2), report=report_of(400))

@@ -64,6 +64,7 @@ def test_dots_are_what_was_observed(open_page, records, pmf):
     assert set(dots(settled, 0)) == {None}
 
 
+@pytest.mark.slow
 def test_records_with_weights(open_page, records):
     weights = np.random.default_rng(1).lognormal(0, 1, len(records))
     page = open_page(tw.fit(tw.Records(records, weights=weights), rank=2, solver="em", starts=1), "#vote=yes")
@@ -76,6 +77,7 @@ def test_records_with_weights(open_page, records):
     assert card(page, 0).locator(".row").first.get_attribute("title") == expected
 
 
+@pytest.mark.slow
 def test_tables_alone(open_page, records):
     tables = tw.count(records).select([("age", "vote"), ("age", "rating")])
     page = open_page(tw.fit(tables, rank=1), "#vote=yes")
@@ -84,6 +86,7 @@ def test_tables_alone(open_page, records):
     assert set(dots(page, 2)) == {None}  # there is no such table
 
 
+@pytest.mark.slow
 def test_a_page_without_counts_has_no_dots(open_page, pmf):
     page = open_page(pmf.with_counts(None))
     settle(page)

@@ -47,6 +47,7 @@ def test_names_are_kept_in_the_address_and_in_the_download(open_page, found):
     assert page.evaluate("twoway.names()") == list(found.names)
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_is_refused(open_page, found):
     page = open_page(found, "#!view=segments&!names=a,a,b")
     assert page.evaluate("twoway.names()") == list(found.names)
@@ -56,6 +57,7 @@ def test_a_name_that_is_taken_is_refused(open_page, found):
     assert page.get_by_label("Name of segment 2").input_value() == "<b>third</b>"
 
 
+@pytest.mark.slow
 def test_a_model_without_segments_has_no_such_tab(open_page, found):
     page = open_page(found.pmf, "#!view=segments")
     assert page.get_by_role("tab").count() == 3

@@ -76,6 +76,7 @@ def test_numbers(open_page, name):
             assert "impossible" in page.locator("#warning").text_content()
 
 
+@pytest.mark.slow
 def test_evidence_beyond_the_range_of_numbers(open_page):
     n = 100
     rng = np.random.default_rng(0)
@@ -134,6 +135,7 @@ def test_the_states_of_a_hidden_variable(open_page):
     assert page.evaluate("twoway.logProbability()") == pytest.approx(math.log(whole.prob({"v0": 1, "h1": 0})), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_state_belongs_to_one_tree_of_a_mixture(open_page):
     pmf = MODELS["mixture"]
     page = open_page(pmf, "#!component=5.2")  # the second tree has one hidden variable, the fifth of all
@@ -167,6 +169,7 @@ def large_tree(n, n_hidden, seed=0):
     return pmf_of(tree, schema=Schema(tuple(Variable(name, (0, 1)) for name in names)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "n_hidden"), [(17, 11), (100, 67)])
 def test_no_label_of_the_map_covers_another(open_page, n, n_hidden):
     page = open_page(large_tree(n, n_hidden), "#!view=map")
@@ -214,6 +217,7 @@ def test_the_map_is_the_tree(open_page):
     assert page.locator(".kind h3").all_text_contents() == ["State 2.1", "State 2.2"]
 
 
+@pytest.mark.slow
 def test_the_trees_of_a_mixture_are_shown_one_at_a_time(open_page):
     pmf = MODELS["mixture"]
     page = open_page(pmf, "#!view=map")
@@ -228,6 +232,7 @@ def test_the_trees_of_a_mixture_are_shown_one_at_a_time(open_page):
     assert_widths(page, pmf_of(pmf.trees.trees[2]))
 
 
+@pytest.mark.slow
 def test_the_map_of_independent_variables(open_page):
     tree = random_tree(CHAIN)
     flat = [np.full(m.shape, 1 / len(m)) for m in (*tree.transitions, *tree.factors)]

@@ -52,6 +52,7 @@ def test_the_map_of_many_variables_stays_small(open_page):
         assert frame["y"] <= box["y"] <= frame["y"] + frame["height"] - box["height"]
 
 
+@pytest.mark.slow
 def test_components(open_page):
     pmf = random_pmf(numbered(4, 3), 3)
     page = open_page(pmf, "#v0=1&!view=components")
@@ -99,6 +100,7 @@ def test_more_cards_than_a_page(open_page):
     assert page.locator("#more").is_hidden()
 
 
+@pytest.mark.slow
 def test_back_and_forward_and_edited_addresses(open_page):
     pmf = random_pmf(numbered(3, 3), 2)
     page = open_page(pmf)
@@ -174,6 +176,7 @@ def lightness(page, selector, which):
     return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3 / 255
 
 
+@pytest.mark.slow
 def test_light_dark_and_print(open_page):
     pmf = random_pmf(numbered(3, 3), 2)
     page = open_page(pmf, "#v0=1")

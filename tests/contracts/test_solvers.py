@@ -227,7 +227,7 @@ def test_em_needs_records(case, records):
 
 @pytest.mark.parametrize("case", FROM_TRIPLES)
 def test_pairs_do_not_determine_triples(case, records):
-    with pytest.raises(DataError, match="3-way tables or records, and there are only 2-way"):
+    with pytest.raises(DataError, match="3-way tables or records, but only 2-way"):
         solve(tw.count(records), case)
 
 

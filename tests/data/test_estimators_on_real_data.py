@@ -38,7 +38,7 @@ def test_election_is_imputed_better_than_by_the_commonest(data_folder):
     assert right > right_by_mode + 0.05
 
 
-@pytest.mark.filterwarnings("ignore:columns of more than:UserWarning", "ignore:categories that:UserWarning")
+@pytest.mark.filterwarnings("ignore:columns of more than:UserWarning", "ignore:categories not seen:UserWarning")
 def test_adult_is_cross_validated_as_it_is(data_folder):
     frame = pd.read_csv(data_folder / "uci" / "adult.data.gz", header=None, skipinitialspace=True).head(6000)
     frame.columns = [f"column {number}" for number in range(15)]

@@ -41,7 +41,7 @@ def fit(folder, presses, *more):
 def test_once_keeps_the_best_so_far(folder):
     done = fit(folder, 1)
     assert done.returncode == 130
-    assert done.stderr.startswith("note: 'x.twoway.checkpoint' keeps the state of the fit")
+    assert done.stderr.startswith("note: 'x.twoway.checkpoint' holds the state of the fit")
     assert "interrupted by Ctrl-C" in done.stdout
     pmf = tw.load(folder / "x.twoway")
     assert pmf.report.stop_reason == "interrupted"

@@ -147,7 +147,7 @@ def test_no_network(monkeypatch, tmp_path):
     monkeypatch.setattr("socket.getaddrinfo", refuse)
     monkeypatch.setenv("TWOWAY_DATA", str(tmp_path))
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
-    with pytest.raises(TwowayError, match=r"neither here nor to be had from OpenML.*put it to"):
+    with pytest.raises(TwowayError, match=r"could not be downloaded from OpenML.*put it in"):
         tw.datasets.car()
     records = draw_records(dirichlet_rows(3, 2, 2), 100)
     tw.explore(tw.fit(records, rank=2, solver="em"), tmp_path / "x.html")

@@ -18,7 +18,7 @@ PROGRAM = """
 import hashlib, sys
 from pathlib import Path
 import twoway as tw
-from twoway import records
+from twoway.data import records
 from twoway.datasets import dirichlet_rows, draw_records
 
 records._BLOCK_CELLS = 2**11  # several blocks of so few records

@@ -13,7 +13,7 @@ import pytest
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.questions import ask
+from twoway.questions.answer import ask
 
 TRUTH = dirichlet_rows(6, 4, 5, seed=3)
 RECORDS = draw_records(TRUTH, 3000, observed=0.7, seed=1)

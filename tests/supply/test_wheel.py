@@ -88,4 +88,4 @@ def test_it_works_in_an_empty_environment(wheel, tmp_path):
     subprocess.run([python, "-c", PROGRAM], cwd=tmp_path, env=environment, check=True)
     command = [python.parent / "twoway", "ask", "m.twoway", "P(vote = yes | age = old)"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
-    assert 0 <= float(done.stdout) <= 1
+    assert 0 <= float(done.stdout.partition(",")[0]) <= 1

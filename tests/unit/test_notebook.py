@@ -106,6 +106,7 @@ def test_many_rows_are_cut():
     assert "10 more variables" in pmf._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_without_a_warning():
     cells = [nbformat.v4.new_code_cell(cell) for cell in NOTEBOOK.split("---\n")]
     notebook = nbformat.v4.new_notebook(cells=cells)

@@ -15,7 +15,7 @@ REPORT = Report(
     smoothing=0.5,
     weight_smoothing=2.0,
     smoothing_times={"age": 16.0, "vote": 0.25, "sex": 16.0},
-    objective_name="negative log-likelihood a record",
+    objective_name="negative log-likelihood per record",
     starts=(
         Start("spa+em", (3.0, 2.0, 1.5), StopReason.CONVERGED),
         Start("em", (4.0, 2.5), StopReason.MAX_ITER),
@@ -80,6 +80,12 @@ def test_printed():
 def test_smoothing_of_variables_in_a_file_is_checked(times):
     with pytest.raises(DataError, match="smoothing_times"):
         Report.from_dict(REPORT.to_dict() | {"smoothing_times": times})
+
+
+@pytest.mark.parametrize("warnings", [5, None, "mind the gap", [5]])
+def test_lists_in_a_file_are_checked(warnings):
+    with pytest.raises(DataError, match="warnings has the invalid value"):
+        Report.from_dict(REPORT.to_dict() | {"warnings": warnings})
 
 
 def test_progress_bar_takes_changing_tasks(capsys):

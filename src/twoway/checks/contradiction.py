@@ -161,7 +161,7 @@ def _contradiction_side(share: float, sides: Sequence[tuple[float, str]]) -> str
     >>> _contradiction_side(0.55, [(0.5, "sex × age"), (0.6, "sex × vote")])
     'the model has 55.00%, between the two'
     """
-    near, far = sorted((abs(share - own), name) for own, name in sides)
+    near, far = sorted((abs(share - of_table), name) for of_table, name in sides)
     where = f"nearer to {near[1]}" if near[0] < 0.5 * far[0] else "between the two"
     return f"the model has {share:.2%}, {where}"
 
@@ -181,7 +181,7 @@ def _contradiction_by_rounding(tables: Tables) -> Floats:
     if tables.heaviest is not None and not tables.releases:  # counted from records: neither published nor noisy
         return np.zeros(len(tables))
     sizes = np.array(tables.schema.sizes)[tables.sets]
-    # So many cells add up to one of a margin.
+    # The number of cells that add up to one of a margin.
     n_added = sizes.prod(axis=1) / sizes.min(axis=1)
     is_whole = np.logical_and.reduceat(tables.flat == np.rint(tables.flat), tables.starts[:-1])
     steps = np.ones(len(tables))
@@ -239,23 +239,27 @@ def _contradicting_published_shares(
             shares = counts / counts.sum(axis=1, keepdims=True)
             worst = int(np.argmax(np.abs(shares[0] - shares[1])))
             change = 0.5 * float(np.abs(shares[0] - shares[1]).sum())
-            own = [published.schema[name].categories[code] for code in parts[worst]]
-            sides = [(float(shares[at, worst]), table.name) for at, table in enumerate((first, second))]
-            text = f"{name!r} {shortlist(own, 3)}: " + ", ".join(f"{share:.2%} in {table}" for share, table in sides)
-            text += "" if pmf is None else "; " + _contradiction_side(pmf.prob({name: own}), sides)
+            labels = [published.schema[name].categories[code] for code in parts[worst]]
+            sides = [(float(share), table.name) for share, table in zip(shares[:, worst], (first, second), strict=True)]
+            text = f"{name!r} {shortlist(labels, 3)}: " + ", ".join(f"{share:.2%} in {table}" for share, table in sides)
+            text += "" if pmf is None else "; " + _contradiction_side(pmf.prob({name: labels}), sides)
             compared.append((homogeneity_p_value(counts), change, text))
     if not compared:
         return []
     corrected = holm_corrected([p for p, _, _ in compared])
-    off = [one for one, p in zip(compared, corrected, strict=True) if p < _SIGNIFICANT and one[1] > _LEAST_CHANGE]
-    off.sort(key=lambda one: -one[1])
-    return [f"tables disagree by more than chance about {text}" for _, _, text in off[:_MAX_NAMED]]
+    off = [
+        (change, text)
+        for (_, change, text), p in zip(compared, corrected, strict=True)
+        if p < _SIGNIFICANT and change > _LEAST_CHANGE
+    ]
+    off.sort(key=lambda comparison: -comparison[0])
+    return [f"tables disagree by more than chance about {text}" for _, text in off[:_MAX_NAMED]]
 
 
 def _contradiction_sets(sides: Sequence[Sequence[Codes]]) -> list[Codes]:
     """Return the finest sets of categories of which both tables have sums."""
     parts: list[set[int]] = []
-    for codes in (set(own) for side in sides for own in side):
+    for codes in (set(categories) for side in sides for categories in side):
         touching = [part for part in parts if part & codes]
         parts = [part for part in parts if not part & codes] + [codes.union(*touching)]
     return [tuple(sorted(part)) for part in parts]
@@ -264,5 +268,5 @@ def _contradiction_sets(sides: Sequence[Sequence[Codes]]) -> list[Codes]:
 def _contradiction_counts(table: PublishedTable, name: str, codes: Sequence[Codes], parts: Sequence[Codes]) -> Floats:
     """Return the effective numbers of people in sets of categories."""
     axis = table.variables.index(name)
-    sums = table.shares.sum(axis=tuple(one for one in range(table.counts.ndim) if one != axis)) * table.weight
-    return np.array([sum(s for s, own in zip(sums, codes, strict=True) if set(own) <= set(part)) for part in parts])
+    sums = table.shares.sum(axis=tuple(other for other in range(table.counts.ndim) if other != axis)) * table.weight
+    return np.array([sum(s for s, some in zip(sums, codes, strict=True) if set(some) <= set(part)) for part in parts])

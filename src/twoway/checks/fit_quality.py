@@ -25,7 +25,7 @@ from twoway.tables.tables import Tables
 from twoway.text import crossed_text, plain_data, printable
 
 _MAX_SHOWN = 10
-# A record counts as at most so many that were drawn one by one, however well the strata explain the answers.
+# A record counts as at most this number of records drawn one by one, however well the strata explain the answers.
 _MOST_GAIN = 10.0
 # Products of a model's shares in memory at a time.
 _MAX_NUMBERS = 2**21
@@ -142,7 +142,7 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
     -----
     The statistic is Pearson's, on the records that show both variables; cells with fewer than five expected records
     are merged. With record weights, the effective number of records of each table is used; with a design, the number of
-    records drawn one by one that would tell as much, and the test of Rao and Scott (1984), corrected to the second
+    records drawn one by one that would be as informative, and the test of Rao and Scott (1984), corrected to the second
     order, as F.
 
     Examples
@@ -182,7 +182,7 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
 
 
 def check_fit_quality(pmf: JointPMF, tables: Tables, n_tables: int) -> FitCheck | None:
-    """Return in how many of some tables, of ``n_tables`` in all, a model is off; None where there are no tables."""
+    """Return in how many tables, of ``n_tables`` in total, a model is off; None where there are no tables."""
     if not len(tables):
         return None
     columns, worst_cells, order = _fit_quality_columns(pmf, tables)
@@ -279,17 +279,18 @@ def _fit_quality_columns(
 def _fit_totals_by_design(
     sampled: SampledRecords, tables: Tables, modelled: Floats, is_few: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
-    """Return of each table how many records, drawn one by one, would tell as much, and degrees of freedom of its χ²."""
+    """Return the number of records drawn one by one that would be as informative, and the degrees of freedom of χ²."""
     totals, degrees = np.empty(len(tables)), np.empty(len(tables))
     for index, row in enumerate(tables.sets.tolist()):
-        own = slice(tables.starts[index], tables.starts[index + 1])
-        # The place of each cell among those that are compared; few records are taken together, behind the others.
-        places = np.where(is_few[own], np.count_nonzero(~is_few[own]), np.cumsum(~is_few[own]) - 1)
-        expected = np.bincount(places, modelled[own]).astype(np.float64)
+        entries = slice(tables.starts[index], tables.starts[index + 1])
+        # The place of each cell among those that are compared; cells of few records are merged, behind the others.
+        is_many = ~is_few[entries]
+        places = np.where(is_many, np.cumsum(is_many) - 1, np.count_nonzero(is_many))
+        expected = np.bincount(places, modelled[entries]).astype(np.float64)
         cells = sampled.cells_of(row)
         shares = sampled.shares(np.where(cells >= 0, places[cells], -1), len(expected))
         effect, degrees[index] = shares.design_effects(expected)
-        # A design may tell a share exactly, but no model gives it so.
+        # A design may determine a share exactly, but no model does.
         least = (len(expected) - 1) / (_MOST_GAIN * tables.n_records[index])
         totals[index] = (len(expected) - 1) / max(effect, least) if len(expected) > 1 else tables.weights[index]
     return totals, np.maximum(degrees, 1.0)

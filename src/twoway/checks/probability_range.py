@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -133,13 +134,12 @@ def probability_range(
     level = None if level is None else checked_interval_level(level)
     max_cells = check_whole_number("max_cells", max_cells, 1)
     schema = tables.schema
-    wanted, known = parse_event(schema, event), parse_event(schema, {} if given is None else given)
+    categories, given_categories = parse_event(schema, event), parse_event(schema, {} if given is None else given)
     question = f"P({describe_event(event)}{f' | {describe_event(given)}' if given else ''})"
-    asked = _probability_range_classes(schema, wanted, known)
-    n_asked = int(np.prod([float(classes.max()) + 1.0 for classes in asked.values()]))
-    if n_asked > max_cells:
+    asked = _probability_range_classes(schema, categories, given_categories)
+    if math.prod(int(classes.max()) + 1 for classes in asked.values()) > max_cells:
         raise DataError(
-            f"a range for {len(asked)} variables takes {n_asked:,} cells and max_cells is {max_cells:,}; "
+            f"a range for {len(asked)} variables takes more cells than max_cells allows, {max_cells:,}; "
             "ask about fewer variables"
         )
     if not asked:
@@ -149,18 +149,18 @@ def probability_range(
         program = TableProgram(program_tables(tables, axes), axes, level)
     else:
         program, is_sharp = published_program(tables, asked, max_cells, level)
-        axes = program.axes
-    inside, beside = program.cells(wanted) * program.cells(known), program.cells(known)
-    least, greatest = (program.extreme(inside, beside, sign) for sign in (1, -1))
+    given_cells = program.cells(given_categories)
+    least, greatest = (program.extreme(program.cells(categories) * given_cells, given_cells, sign) for sign in (1, -1))
     if least is None or greatest is None:
         raise ImpossibleEvidenceError(
             f"{describe_event(given or {})} has probability 0 in every joint with these tables"
         )
     low, high = sorted((least[0], greatest[0]))
-    names = tuple(schema.names[axis.variable] for axis in axes)
-    merged = tuple(schema.names[axis.variable] for axis in axes if axis.is_merged)
-    n_cells, contradiction = program.n_cells, program.contradiction
-    return ProbabilityRange(question, low, high, names, merged, is_sharp, n_cells, level, contradiction)
+    names = tuple(schema.names[axis.variable] for axis in program.axes)
+    merged = tuple(name for name, axis in zip(names, program.axes, strict=True) if axis.is_merged)
+    return ProbabilityRange(
+        question, low, high, names, merged, is_sharp, program.n_cells, level, contradiction=program.contradiction
+    )
 
 
 def quick_probability_range(

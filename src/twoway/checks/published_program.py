@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.checks.table_program import ProgramAxis, ProgramTable, TableProgram, choose_program_axes
+from twoway.checks.table_program import ProgramAxis, ProgramTable, TableProgram, choose_program_axes, program_cells
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.table import PublishedTable
@@ -58,33 +58,29 @@ def _published_program_table(
     published: PublishedTables, table: PublishedTable, axes: Sequence[ProgramAxis]
 ) -> ProgramTable | None:
     """Return a table over the cells of a joint, as coarse as its classes; None where they leave nothing of it."""
-    schema, place_of = published.schema, {axis.variable: place for place, axis in enumerate(axes)}
-    universe = published.universe(table.within)
-    cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
-    inside = _published_universe_cells(universe, axes, cells)
+    cells, universe = program_cells(axes), published.universe(table.within)
+    inside = _published_universe_cells(universe, axes)
     if inside is None:
         return None
-    cell_of = np.zeros(cells.shape[1], dtype=np.int64)
-    numbers, kept = np.array([table.counts, table.low, table.high]), []
+    cell_of = np.zeros(inside.size, dtype=np.int64)
+    numbers, used = np.array([table.counts, table.low, table.high]), list[str]()
     for name in reversed(table.variables):
-        position, axis = schema.index(name), table.variables.index(name)
+        position, axis = published.schema.index(name), table.variables.index(name)
         codes = published.axis_codes(table, axis)
-        if position in place_of:
-            set_of_class, set_of_category = _common_published_sets(codes, axes[place_of[position]])
+        if position in cells:
+            set_of_class, set_of_category = _common_published_sets(codes, cells[position][0])
         else:
             set_of_class, set_of_category = np.zeros(0, dtype=np.int64), np.zeros(len(codes), dtype=np.int64)
-        n_sets = int(set_of_category.max()) + 1
-        if (name in table.given and n_sets < len(codes)) or (position in universe and set_of_category.min() < 0):
+        sets = ProgramAxis(position, set_of_category)
+        if (name in table.given and sets.is_merged) or (position in universe and set_of_category.min() < 0):
             return None
-        summed = np.zeros([3, *numbers.shape[1 : axis + 1], n_sets, *numbers.shape[axis + 2 :]])
-        np.add.at(np.moveaxis(summed, axis + 1, 0), set_of_category, np.moveaxis(numbers, axis + 1, 0))
-        numbers = summed
-        if set_of_class.size:
-            own = set_of_class[cells[place_of[position]]]
-            cell_of += own * math.prod(numbers.shape[axis + 2 :])
-            inside &= own >= 0
-            kept += [name] if n_sets > 1 or position in universe else []
-    if set(kept) <= set(table.given):
+        numbers = sets.summed(numbers, axis + 1)
+        if position in cells:
+            set_of_cell = set_of_class[cells[position][1]]
+            cell_of += set_of_cell * math.prod(numbers.shape[axis + 2 :])
+            inside &= set_of_cell >= 0
+            used += [name] if sets.n_classes > 1 or position in universe else []
+    if set(used) <= set(table.given):
         return None
     counts, low, high = numbers
     coarse = replace(
@@ -102,32 +98,32 @@ def _common_published_sets(codes: Sequence[Codes], axis: ProgramAxis) -> tuple[I
     from scipy.sparse.csgraph import connected_components
 
     category_of = np.full(len(axis.classes), -1)
-    for number, own in enumerate(codes):
-        category_of[list(own)] = number
+    for number, categories in enumerate(codes):
+        category_of[list(categories)] = number
     alike = (category_of[:, None] == category_of) | (axis.classes[:, None] == axis.classes)
     set_of_code = connected_components(alike, directed=False)[1].astype(np.int64)
     left_out = np.unique(set_of_code[category_of < 0])
     set_of_code = np.where(np.isin(set_of_code, left_out), -1, set_of_code)
     shown = np.unique(set_of_code[set_of_code >= 0])
     set_of_code = np.where(set_of_code < 0, -1, np.searchsorted(shown, set_of_code))
-    first = [int(np.flatnonzero(axis.classes == own)[0]) for own in range(axis.n_classes)]
-    return set_of_code[first], set_of_code[[own[0] for own in codes]]
+    first = [int(np.flatnonzero(axis.classes == number)[0]) for number in range(axis.n_classes)]
+    return set_of_code[first], set_of_code[[categories[0] for categories in codes]]
 
 
-def _published_universe_cells(universe: Mapping[int, Codes], axes: Sequence[ProgramAxis], cells: Ints) -> Bools | None:
-    """Return which cells of a joint are within a universe; None where the joint does not tell."""
-    by_variable = dict(zip((axis.variable for axis in axes), zip(axes, cells, strict=True), strict=True))
-    inside = np.ones(cells.shape[1], dtype=bool)
+def _published_universe_cells(universe: Mapping[int, Codes], axes: Sequence[ProgramAxis]) -> Bools | None:
+    """Return which cells of a joint are within a universe; None where the joint cannot tell them apart."""
+    cells = program_cells(axes)
+    inside = np.ones(math.prod(axis.n_classes for axis in axes), dtype=bool)
     for position, codes in universe.items():
-        if position not in by_variable:
+        if position not in cells:
             return None
-        axis, own = by_variable[position]
+        axis, classes = cells[position]
         is_within = np.isin(np.arange(len(axis.classes)), codes)
         # All of a class must be within the universe, or none of it.
         parts = np.bincount(axis.classes, is_within) / np.bincount(axis.classes)
         if not np.isin(parts, (0.0, 1.0)).all():
             return None
-        inside &= parts[own] > 0
+        inside &= parts[classes] > 0
     return inside
 
 
@@ -136,7 +132,7 @@ def _published_program_shares(table: PublishedTable, blocks: Ints | None) -> tup
     low, high = table.low.ravel(), table.high.ravel()
     groups = np.zeros(low.size, dtype=np.int64) if blocks is None else blocks
     sums_of_low, sums_of_high, sums = (
-        np.bincount(groups, own, minlength=int(groups.max()) + 1)[groups] for own in (low, high, table.counts.ravel())
+        np.bincount(groups, numbers)[groups] for numbers in (low, high, table.counts.ravel())
     )
     if table.totals and not table.given:
         # The number of people was published, whatever is known of the cells.
@@ -150,17 +146,16 @@ def _published_program_shares(table: PublishedTable, blocks: Ints | None) -> tup
 
 
 def _possible_program_cells(published: PublishedTables, axes: Sequence[ProgramAxis]) -> Bools:
-    """Return which cells of a joint can be; a class of which some categories are impossible can."""
-    cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
-    is_possible = np.ones(cells.shape[1], dtype=bool)
-    place_of = {axis.variable: place for place, axis in enumerate(axes)}
+    """Return which cells of a joint are possible; a class is as long as one of its categories is."""
+    cells = program_cells(axes)
+    is_possible = np.ones(math.prod(axis.n_classes for axis in axes), dtype=bool)
     for rule in published.rules:
-        if not set(rule) <= set(place_of):
+        if not set(rule) <= set(cells):
             continue
-        is_ruled = np.ones(cells.shape[1], dtype=bool)
+        is_ruled = np.ones_like(is_possible)
         for position, codes in rule.items():
-            classes = axes[place_of[position]].classes
-            whole = [set(np.flatnonzero(classes == own).tolist()) <= codes for own in range(int(classes.max()) + 1)]
-            is_ruled &= np.array(whole)[cells[place_of[position]]]
+            axis, classes = cells[position]
+            whole = [set(np.flatnonzero(axis.classes == number).tolist()) <= codes for number in range(axis.n_classes)]
+            is_ruled &= np.array(whole)[classes]
         is_possible &= ~is_ruled
     return is_possible

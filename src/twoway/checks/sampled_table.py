@@ -1,4 +1,4 @@
-"""Cross-tabs of a survey with what chance does to them, by the survey's design: standard errors and tests.
+"""Cross-tabs of a survey with their sampling error by the survey's design: standard errors and tests.
 
 The covariance of shares is linearized: each share is a ratio of sums over primary sampling units, whose deviations from
 the mean of their stratum say how much it would vary between samples; with replicate weights, their shares say so. Tests
@@ -19,11 +19,12 @@ import numpy as np
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.records import Records
 from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design, replicate_degrees
-from twoway.data.weights import effective_weights, squared_weights
+from twoway.data.weights import effective_weights, record_weights
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.notebook import Shown
 from twoway.schema import Variable
+from twoway.tables.counting import squares_to_count
 from twoway.text import crossed_text
 
 
@@ -56,7 +57,7 @@ class SampledRecords:
     """Records and how they were drawn, prepared for many tables."""
 
     def __init__(self, records: Records, design: Design | None = None) -> None:
-        self.records, self.weights = records, np.ones(records.n_records) if records.weights is None else records.weights
+        self.records, self.weights = records, record_weights(records)
         self._people = np.ones(records.n_records)
         self._opened: SampledUnits | ReplicateWeights
         if design is None:
@@ -90,13 +91,13 @@ class SampledRecords:
         from scipy.sparse import csr_array, diags_array
 
         shown, opened = np.flatnonzero((cells >= 0) & (self.weights > 0)), self._opened
-        own, weights = cells[shown], self.weights[shown]
+        cell, weights = cells[shown], self.weights[shown]
         total = float(weights.sum())
         if total == 0:
             raise DataError("no record shows these variables together")
-        shares = np.bincount(own, weights, n_cells) / total
+        shares = np.bincount(cell, weights, n_cells) / total
         if isinstance(opened, ReplicateWeights):
-            indicators = csr_array((np.ones(len(shown)), (own, np.arange(len(shown)))), shape=(n_cells, len(shown)))
+            indicators = csr_array((np.ones(len(shown)), (cell, np.arange(len(shown)))), shape=(n_cells, len(shown)))
             replicates = np.asarray(indicators @ opened.weights[shown])
             with np.errstate(invalid="ignore"):
                 apart = replicates / replicates.sum(axis=0) - shares[:, None]
@@ -104,24 +105,19 @@ class SampledRecords:
             known = np.isfinite(apart).all(axis=0)
             return SampledShares(shares, (apart[:, known] * opened.scales[known]) @ apart[:, known].T)
         unit, n_units = opened.of_record[shown], len(opened.stratum)
-        left = 1.0 - opened.shares
         # A unit that stands for several people counts as often; it has the weight of one of them.
         times, people = np.ones(n_units), self._people[shown]
         times[unit] = people
         weights = weights / people
-        factors = times * (left * opened.n_units / (opened.n_units - 1.0))[opened.stratum]
-        # Sums of weights of each unit by cell, and in all; what deviates is sums - all * shares.
-        sums = csr_array((weights, (unit, own)), shape=(n_units, n_cells))
-        of_unit = np.bincount(unit, weights, n_units)
-        cross = np.asarray(sums.T @ (factors * of_unit))
-        covariance = np.asarray((sums.T @ (diags_array(factors) @ sums)).todense())
-        covariance = covariance - np.outer(cross, shares) - np.outer(shares, cross)
-        covariance += float(factors @ of_unit**2) * np.outer(shares, shares)
-        strata = csr_array((times, (opened.stratum, np.arange(n_units))), shape=(len(left), n_units))
-        of_strata = np.asarray((strata @ sums).todense()) - np.outer(
-            np.bincount(opened.stratum, times * of_unit), shares
-        )
-        covariance -= (of_strata * (left / (opened.n_units - 1.0))[:, None]).T @ of_strata
+        # Sums of weights of each unit by cell, and behind them in all: what deviates is sums - all * shares.
+        cells_and_all = np.concatenate([cell, np.full(len(cell), n_cells)])
+        sums = csr_array((np.tile(weights, 2), (np.tile(unit, 2), cells_and_all)), shape=(n_units, n_cells + 1))
+        deviating = np.hstack([np.eye(n_cells), -shares[:, None]])
+        per_unit = (1.0 - opened.shares) / (opened.n_units - 1.0)
+        squares = sums.T @ (diags_array(times * (per_unit * opened.n_units)[opened.stratum]) @ sums)
+        strata = csr_array((times, (opened.stratum, np.arange(n_units))), shape=(len(per_unit), n_units))
+        of_strata = np.asarray((strata @ sums).todense()) @ deviating.T
+        covariance = deviating @ np.asarray(squares.todense()) @ deviating.T - (of_strata.T * per_unit) @ of_strata
         return SampledShares(shares, covariance / total**2)
 
     def _group(self, among: Mapping[str, int]) -> tuple[Bools, int]:
@@ -157,10 +153,9 @@ class SampledRecords:
         cells[~members] = -1
         shares, covariance = self.shares(cells, n_cells)
         block, shown = self.records.as_block(), cells >= 0
-        squares = squared_weights(self.weights, block.people) if block.people.size else self.weights
         counted, squared = (
             np.bincount(cells[shown], numbers[shown], n_cells).reshape(shape).astype(np.float64)
-            for numbers in (block.n_people, squares)
+            for numbers in (block.n_people, squares_to_count(block))
         )
         squared = squared / float(self.weights[shown].sum()) ** 2
         return SampledTable(variables, shares.reshape(shape), covariance, degrees, counted, squared)
@@ -200,7 +195,7 @@ class GroupShares:
 
 @dataclass(frozen=True, eq=False)
 class SampledTable:
-    """The shares of one variable, or of two in a cross-tab, with what chance does to them by the survey's design."""
+    """The shares of one variable, or of two in a cross-tab, with their sampling error by the survey's design."""
 
     variables: tuple[Variable, ...]
     shares: Floats
@@ -229,7 +224,7 @@ class SampledTable:
             raise DataError(f"independence needs a table of two variables; this one is of {crossed_text(names)}")
         rows, columns = (np.flatnonzero(self.shares.sum(axis=axis) > 0) for axis in (1, 0))
         shares = self.shares[np.ix_(rows, columns)]
-        kept = (rows[:, None] * self.shares.shape[1] + columns).ravel()
+        cells = (rows[:, None] * self.shares.shape[1] + columns).ravel()
         n_rows, n_columns = shares.shape
         n_free = (n_rows - 1) * (n_columns - 1)
         if n_free == 0:
@@ -242,7 +237,7 @@ class SampledTable:
         contrasts = np.kron(*sides)
         scaled = inverse[:, None] * contrasts
         effects = np.linalg.lstsq(
-            contrasts.T @ scaled, scaled.T @ self.covariance[np.ix_(kept, kept)] @ scaled, rcond=None
+            contrasts.T @ scaled, scaled.T @ self.covariance[np.ix_(cells, cells)] @ scaled, rcond=None
         )[0]
         trace, degrees = SampledShares.sum_of_effects(effects)
         if not degrees > 0:
@@ -332,9 +327,9 @@ def sampled_table_of_sums(variables: Sequence[Variable], sums: Floats) -> Sample
     """
     total, people = float(sums[0].sum()), float(sums[1].sum())
     shares, squares = sums[0] / total, sums[2] / total**2
-    own, squared = shares.ravel(), squares.ravel()
-    covariance = np.diag(squared) - np.outer(own, squared) - np.outer(squared, own)
-    covariance += np.outer(own, own) * squared.sum()
+    flat, squared = shares.ravel(), squares.ravel()
+    covariance = np.diag(squared) - np.outer(flat, squared) - np.outer(squared, flat)
+    covariance += np.outer(flat, flat) * squared.sum()
     degrees = max(round(people) - 1, 1)
     covariance = covariance * (people / degrees)
     return SampledTable(tuple(variables), shares, covariance, degrees, sums[1], squares)

@@ -27,7 +27,7 @@ _TOLERANCE = 1e-6
 # With more cells, an interior point method is faster than the simplex method.
 _MANY_CELLS = 2000
 _HELPER_CLASSES = 3
-# Cut vertices are searched for by leaving out each variable in turn, among at most so many.
+# Cut vertices are searched for by leaving out each variable in turn, among at most this number.
 _MAX_PRUNED = 200
 
 
@@ -55,6 +55,18 @@ class ProgramAxis:
         """Whether some class holds several categories."""
         return self.n_classes < len(self.classes)
 
+    def summed(self, numbers: Floats, place: int) -> Floats:
+        """Return an array with the categories along its axis at ``place`` added up by class."""
+        sums = np.zeros([*numbers.shape[:place], self.n_classes, *numbers.shape[place + 1 :]])
+        np.add.at(np.moveaxis(sums, place, 0), self.classes, np.moveaxis(numbers, place, 0))
+        return sums
+
+
+def program_cells(axes: Sequence[ProgramAxis]) -> dict[int, tuple[ProgramAxis, Ints]]:
+    """Return, by the position of each variable, its axis and its class in each cell of the joint, (n_cells,)."""
+    classes = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
+    return {axis.variable: (axis, row) for axis, row in zip(axes, classes, strict=True)}
+
 
 def program_shares(tables: Tables, axes: Sequence[ProgramAxis]) -> tuple[Floats, float]:
     """Return the shares of classes of categories in the largest table of these variables, and its records.
@@ -66,17 +78,15 @@ def program_shares(tables: Tables, axes: Sequence[ProgramAxis]) -> tuple[Floats,
     index = int(holding[np.argmax(tables.weights[holding])])
     shares = tables.counts_of(index, positions) / tables.totals[index]
     for place, axis in enumerate(axes):
-        total = np.zeros([*shares.shape[:place], axis.n_classes, *shares.shape[place + 1 :]])
-        np.add.at(np.moveaxis(total, place, 0), axis.classes, np.moveaxis(shares, place, 0))
-        shares = total
+        shares = axis.summed(shares, place)
     return shares, float(tables.weights[index])
 
 
-def _program_dependence(tables: Tables, one: ProgramAxis, other: ProgramAxis) -> float:
+def _program_dependence(tables: Tables, first: ProgramAxis, second: ProgramAxis) -> float:
     """Return how far two variables are from independent, in total variation; 0 where no table holds both."""
-    if not tables.together[one.variable, other.variable]:
+    if not tables.together[first.variable, second.variable]:
         return 0.0
-    shares, _ = program_shares(tables, sorted((one, other)))
+    shares, _ = program_shares(tables, sorted((first, second)))
     return 0.5 * float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum())
 
 
@@ -101,11 +111,11 @@ def _program_variables(tables: Tables, asked: Sequence[int]) -> list[int]:
         inside[without] = True
         return inside
 
-    kept = reached([])
-    if kept.sum() <= _MAX_PRUNED:
-        for index in np.flatnonzero(kept).tolist():
-            kept &= reached([index])
-    return np.flatnonzero(kept).tolist()
+    relevant = reached([])
+    if relevant.sum() <= _MAX_PRUNED:
+        for index in np.flatnonzero(relevant).tolist():
+            relevant &= reached([index])
+    return np.flatnonzero(relevant).tolist()
 
 
 def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[ProgramAxis], bool]:
@@ -120,7 +130,9 @@ def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: in
         return relevant, True
     chosen = [ProgramAxis(index, classes) for index, classes in asked.items()]
     candidates = {axis.variable: axis for axis in relevant if axis.variable not in asked}
-    links = {index: [_program_dependence(tables, axis, one) for one in chosen] for index, axis in candidates.items()}
+    links = {
+        index: [_program_dependence(tables, axis, other) for other in chosen] for index, axis in candidates.items()
+    }
     n_cells = math.prod(axis.n_classes for axis in chosen)
     while candidates:
         # A variable helps by its tables with two others; one with a single table may lead to the next.
@@ -174,13 +186,12 @@ class ProgramTable(NamedTuple):
 
 def program_tables(tables: Tables, axes: Sequence[ProgramAxis]) -> list[ProgramTable]:
     """Return tables, and the shares of single variables, over the cells of a joint."""
-    cells = np.indices([axis.n_classes for axis in axes]).reshape(len(axes), -1)
-    place_of = {axis.variable: place for place, axis in enumerate(axes)}
-    inside = {tuple(index for index in row if index in place_of) for row in tables.sets.tolist()}
+    cells = program_cells(axes)
+    inside = {tuple(index for index in row if index in cells) for row in tables.sets.tolist()}
     shared = []
     for positions in sorted({*inside, *((index,) for row in inside for index in row)} - {()}):
-        margin, weight = program_shares(tables, [axes[place_of[index]] for index in positions])
-        cell_of = np.ravel_multi_index([cells[place_of[index]] for index in positions], margin.shape)
+        margin, weight = program_shares(tables, [cells[index][0] for index in positions])
+        cell_of = np.ravel_multi_index([cells[index][1] for index in positions], margin.shape)
         shares = margin.ravel()
         shared.append(ProgramTable(cell_of, shares, shares, np.full(shares.size, weight)))
     return shared
@@ -198,7 +209,7 @@ class TableProgram:
     level
         The probability with which all shares together are within their bounds. None takes tables as exact.
     is_possible
-        Which cells of the joint can be; all by default.
+        Which cells of the joint are possible; all by default.
     """
 
     def __init__(
@@ -213,7 +224,6 @@ class TableProgram:
         self.axes = list(axes)
         self.shape = tuple(axis.n_classes for axis in axes)
         self.n_cells = math.prod(self.shape)
-        self._cells = np.indices(self.shape).reshape(len(axes), -1)
         self._most = np.where(np.ones(self.n_cells, dtype=bool) if is_possible is None else is_possible, np.inf, 0.0)
         sums, bases, n_rows = [np.zeros((2, 0), dtype=np.int64)], [np.zeros((2, 0), dtype=np.int64)], 0
         for table in shared:
@@ -221,8 +231,8 @@ class TableProgram:
             sums.append(np.array([n_rows + table.cell_of[columns], columns]))
             if table.blocks is not None:
                 # Each of a table's cells is a share of all cells of its group.
-                own, others = np.nonzero(table.blocks[:, None] == table.blocks[table.cell_of[columns]][None, :])
-                bases.append(np.array([n_rows + own, columns[others]]))
+                rows, others = np.nonzero(table.blocks[:, None] == table.blocks[table.cell_of[columns]][None, :])
+                bases.append(np.array([n_rows + rows, columns[others]]))
             n_rows += len(table.low)
         self._sums, self._bases = (
             csr_array((np.ones(places.shape[1]), (places[0], places[1])), shape=(n_rows, self.n_cells))
@@ -239,11 +249,10 @@ class TableProgram:
     def cells(self, allowed: Mapping[int, Ints]) -> Floats:
         """Return 1 for the cells in which each variable has one of its allowed categories, otherwise 0."""
         chosen = np.ones(self.n_cells)
-        for place, axis in enumerate(self.axes):
-            if axis.variable in allowed:
-                is_allowed = np.zeros(axis.n_classes)
-                is_allowed[axis.classes[allowed[axis.variable]]] = 1.0
-                chosen *= is_allowed[self._cells[place]]
+        cells = program_cells(self.axes)
+        for variable, categories in allowed.items():
+            axis, classes = cells[variable]
+            chosen *= np.isin(classes, axis.classes[categories])
         return chosen
 
     @cached_property
@@ -307,11 +316,9 @@ class TableProgram:
             halves = csr_array(np.full((1, m), 0.5))
             at_most.append([None, csr_array([[-extra]]), None, halves, halves])
         upper = block_array(at_most, format="csr")
-        right = np.zeros(equal.shape[0])
-        right[-1] = 1.0
+        right = np.append(np.zeros(equal.shape[0] - 1), 1.0)
         solve: Any = linprog  # scipy-stubs lacks sparse matrices
-        limits = np.zeros((len(cost), 2))
-        limits[:, 1] = np.inf
+        limits = np.tile([0.0, np.inf], (len(cost), 1))
         limits[:n, 1] = self._most
         for method in ("highs-ipm", "highs-ds") if n > _MANY_CELLS else ("highs-ds", "highs-ipm"):
             options = {"A_ub": upper, "b_ub": np.zeros(upper.shape[0]), "A_eq": equal, "b_eq": right}

@@ -13,12 +13,11 @@ import numpy as np
 import twoway as tw
 from twoway.cli.output import is_terminal, output_json, output_wording, print_note, say, say_json
 from twoway.errors import DataError, QuestionError, TwowayError
-from twoway.questions import Answer, Contrast, Question, ask
-from twoway.questions.answer import answer_of, question_to_answer
+from twoway.questions.answer import Answer, IntervalAnswer, answer_of, ask, question_to_answer
 from twoway.questions.conditions import condition_labels, condition_term_codes
 from twoway.questions.observed import is_observed_table_off, observed
-from twoway.questions.open_answers import open_as_never_together, open_beyond_universe, open_notes
-from twoway.questions.question import question_word
+from twoway.questions.open_answers import open_notes
+from twoway.questions.question import Contrast, Question, question_word
 
 _SHOWN_LABELS = 8
 _RECORDS, _EFFECTIVE = ("records", "other_records"), ("effective_records", "other_effective_records")
@@ -28,15 +27,15 @@ T = TypeVar("T")
 
 
 def read_questions(questions: list[str]) -> list[str]:
-    """Return the questions, with those of standard input, a line each, in place of "-"."""
-    read: list[str] = []
+    """Return the questions, with the lines of standard input in place of "-"."""
+    texts: list[str] = []
     for question in questions:
         if question == "-":
             lines = [line.removeprefix("\ufeff").strip() for line in sys.stdin]  # some editors write a byte-order mark
-            read += [line for line in lines if line and not line.startswith("#")]
+            texts += [line for line in lines if line and not line.startswith("#")]
         else:
-            read.append(question)
-    return read
+            texts.append(question)
+    return texts
 
 
 def print_answers(
@@ -48,9 +47,8 @@ def print_answers(
     json: bool = False,
 ) -> None:
     """Print the answer to each question, below the question if there are several."""
-    for number, (content, text) in enumerate(
-        answers_to_print(questions, lambda asked: printed_answer(pmf, asked, base, boot))
-    ):
+    answers = answers_to_print(questions, lambda question: printed_answer(pmf, question, base, boot))
+    for number, (content, text) in enumerate(answers):
         if json:
             say_json(content)
             continue
@@ -61,13 +59,13 @@ def print_answers(
 
 
 def print_answer_notes(content: dict[str, Any], *, is_one: bool) -> None:
-    """Print the notes on an answer, each with the question where others are asked, too."""
-    for remark in content["notes"]:
-        print_note(remark if is_one else f"{content['question']}: {remark}")
+    """Print the notes on an answer; with the question if there are several."""
+    for note in content["notes"]:
+        print_note(note if is_one else f"{content['question']}: {note}")
 
 
 def answers_to_print(questions: Sequence[str], answer: Callable[[str], T]) -> Iterator[T]:
-    """Yield the answer to each question; one without an answer is reported at the end, with its text, as an error."""
+    """Yield the answer to each question; those that cannot be answered are reported together at the end."""
     errors: list[str] = []
     for question in questions:
         try:
@@ -86,89 +84,80 @@ def answers_to_print(questions: Sequence[str], answer: Callable[[str], T]) -> It
 
 
 def printed_answer(
-    pmf: tw.JointPMF, text: str, base: float | None = None, boot: tw.Bootstrap | None = None
+    pmf: tw.JointPMF, asked: str, base: float | None = None, boot: tw.Bootstrap | None = None
 ) -> tuple[dict[str, Any], str]:
     """Return the answer to a question as plain data, with notes, and as text.
 
     Replicates of the model add an interval to the answer, and its counts what was observed.
     """
-    question = question_to_answer(pmf, text)
+    question = question_to_answer(pmf, asked)
     result = answer_of(pmf, question, base)
+    with_interval = None if boot is None else ask(boot, question, base=base)
     seen = observed(pmf, question)
     beside = {} if seen is None else seen.columns
-    content, shown = _printed_answer_itself(question, result, base, beside)
-    content = {"question": str(question), **content}
-    notes: list[str] = []
-    if boot is not None:
-        sure = ask(boot, question, base=base)
-        interval, shown = _printed_answer_interval(sure, shown, beside)
-        content |= interval
-        notes += [sure.note] if isinstance(sure, tw.Interval | tw.IntervalTable) and sure.note else []
+    content, text = _printed_answer_itself(question, result, with_interval, base, beside)
+    content = {"question": str(question), **content, **{name: numbers.tolist() for name, numbers in beside.items()}}
+    notes = [getattr(with_interval, "note", "")]
     if seen is not None:
-        content |= {name: numbers.tolist() for name, numbers in beside.items()}
-        shown += _printed_answer_observed(beside) if isinstance(result, float) else ""
-        notes += dict.fromkeys(text for side in question.sides for text in _printed_answer_difference(pmf, side))
-    if boot is None:
-        notes += open_notes(pmf, question)
-    elif not any("tables allow" in said for said in notes):  # the interval contains all that they do
-        notes += filter(None, [open_as_never_together(pmf, question), open_beyond_universe(pmf, question)])
+        notes += [note for side in question.sides for note in _printed_answer_difference(pmf, side)]
+    if "tables allow" not in notes[0]:
+        notes += open_notes(pmf, question, has_interval=boot is not None)
     if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
-        zeros = 0 if np.asarray(answer_of(pmf, question.second)).all() else int(np.isnan(result.array).sum())
-        said = f"{zeros} of {result.array.size} ratios have no value: {question.second} is 0 there under the model"
-        notes += [said] if zeros else []
+        n_without = int(np.isnan(result.array).sum())
+        if n_without and not np.asarray(answer_of(pmf, question.second)).all():
+            zero = f"{question.second} is 0 there under the model"
+            notes.append(f"{n_without} of {result.array.size} ratios have no value: {zero}")
     for side in question.sides:
         known = condition_labels(pmf.schema, side.given)
         probability = pmf.prob(known) if known else None
         if probability is not None and side is question:
             content["evidence_probability"] = probability
         notes += _printed_answer_notes(pmf, side, probability)
-    content["notes"] = list(dict.fromkeys(notes))
-    return content, shown
+    content["notes"] = list(dict.fromkeys(filter(None, notes)))
+    return content, text
 
 
 def _printed_answer_itself(
-    question: Question | Contrast, result: Answer, base: float | None, beside: dict[str, Any]
+    question: Question | Contrast,
+    result: Answer,
+    interval: IntervalAnswer | None,
+    base: float | None,
+    beside: dict[str, Any],
 ) -> tuple[dict[str, Any], str]:
+    """Return an answer, with its interval if there are replicates, as plain data and as text."""
+    ends: dict[str, Any] = {}
+    if isinstance(interval, tw.Interval | tw.IntervalTable):
+        low, high = (np.asarray(end).tolist() for end in (interval.low, interval.high))
+        ends = {"low": low, "high": high, "level": interval.level}
     if isinstance(result, tw.Distribution):
         axes = [{"variable": variable.name, "categories": list(variable.categories)} for variable in result.variables]
         key = "probabilities" if result.quantity == "probability" else "values"
-        shown = result.to_text(whole=not is_terminal(sys.stdout), beside=beside)
-        return {"axes": axes, key: result.array.tolist()}, shown
+        table = interval if isinstance(interval, tw.IntervalTable) else result
+        text = table.to_text(whole=not is_terminal(sys.stdout), beside=beside)
+        return {"axes": axes, key: result.array.tolist(), **ends}, text
     if isinstance(result, tw.Mode):
         lines = [f"{name} = {label}" for name, label in result.values.items()]
         lines.append(f"probability {result.probability:.4g}{'' if result.proven else ', not proven to be the highest'}")
         content = {"mode": result.values, "probability": result.probability, "proven": result.proven}
+        if interval is not None:
+            content["agreement"] = agreement = interval.agreement  # type: ignore[union-attr]  # a SureMode
+            lines += [] if np.isnan(agreement) else [f"{agreement:.0%} of the replicates agree"]
         return content, "\n".join(lines)
     has_unit = question.sides[0].kind in "HI"
     unit = {None: " nats", 2.0: " bits"}.get(base, f" (base {base:g})" if base else "") if has_unit else ""
     error = getattr(result, "standard_error", 0.0)
-    shown = f"{_printed_answer_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
-    return {"value": float(result), "standard_error": error}, shown
-
-
-def _printed_answer_interval(sure: Any, text: str, beside: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return what replicates say of an answer, and the answer with that as text."""
-    if isinstance(sure, tw.Mode):
-        agreement = sure.agreement  # type: ignore[attr-defined]  # of a model with replicates
-        said = "" if np.isnan(agreement) else f"\n{agreement:.0%} of the replicates agree"
-        return {"agreement": agreement}, text + said
-    if isinstance(sure, tw.IntervalTable):
-        content = {"low": sure.low.array.tolist(), "high": sure.high.array.tolist(), "level": sure.level}
-        return content, sure.to_text(whole=not is_terminal(sys.stdout), beside=beside)
-    content = {"low": sure.low, "high": sure.high, "level": sure.level}
-    low, high = _printed_answer_number(sure.low), _printed_answer_number(sure.high)
-    return content, f"{text} ({sure.level:.0%}: {low} to {high})"
-
-
-def _printed_answer_observed(beside: dict[str, Any]) -> str:
-    """Return what was observed of one probability, behind the modelled one."""
-    base = f" ({_printed_answer_base(beside)})" if "records" in beside else ""
-    share = float(beside["observed"])
-    return f", observed {'–' if share != share else _printed_answer_number(share)}{base}"
+    text = f"{_printed_answer_number(float(result))}{f' ± {error:.2g}' if error else ''}{unit}"
+    if ends:
+        text += f" ({ends['level']:.0%}: {' to '.join(map(_printed_answer_number, (low, high)))})"
+    if beside:
+        records = f" ({_printed_answer_base(beside)})" if "records" in beside else ""
+        share = float(beside["observed"])
+        text += f", observed {'–' if np.isnan(share) else _printed_answer_number(share)}{records}"
+    return {"value": float(result), "standard_error": error, **ends}, text
 
 
 def _printed_answer_base(beside: dict[str, Any], place: int = 0) -> str:
-    """Return in words how many records a share rests on, and how many they count as because of their weights."""
+    """Return in words the number of records behind a share, and the effective number if they have weights."""
     records, effective = (
         " and ".join(f"{np.ravel(beside[name])[place]:,.0f}" for name in names if name in beside)
         for names in (_RECORDS, _EFFECTIVE)
@@ -178,9 +167,9 @@ def _printed_answer_base(beside: dict[str, Any], place: int = 0) -> str:
 
 
 def _printed_answer_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
-    """Yield a line where what was observed differs from the answer by more than chance.
+    """Yield a note if the observed shares differ from the answer by more than chance.
 
-    For two variables, that is where `twoway check` calls their table off.
+    For two variables, this is so if `twoway check` calls their table off.
     """
     seen, result, names = observed(pmf, question), answer_of(pmf, question), question.names
     if question.kind != "P" or seen is None or not (seen.records > 0).any():
@@ -225,8 +214,7 @@ def _printed_answer_notes(pmf: tw.JointPMF, question: Question, probability: flo
 
 def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
     """Write answers to a file: a list in a .json file, one per line in a .jsonl file, else a row for each number."""
-    from twoway.data.files.formats import written_format
-    from twoway.data.files.writing import write_data_file
+    from twoway.data.files.writing import write_data_file, written_format
     from twoway.storage.atomic_files import atomic_file
 
     if written_format(path) != "json":
@@ -239,7 +227,7 @@ def write_answers(contents: list[dict[str, Any]], path: Path) -> None:
 
 
 def _written_answers(contents: list[dict[str, Any]]) -> Any:
-    """Return an Arrow table with the question, categories and number of each row; a variable not asked for is null."""
+    """Return an Arrow table with a row for each number; variables that are not in the question are null."""
     import pyarrow as pa
 
     rows = [row for content in contents for row in _written_answer_rows(content)]
@@ -259,7 +247,7 @@ def _written_answers(contents: list[dict[str, Any]]) -> Any:
 
 
 def _written_answer_rows(content: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, float]]]:
-    """Yield the question, the labels, and the number with what is known beside it, for each number of an answer."""
+    """Yield the question, the labels, and the numbers of each row, for each number in an answer."""
     axes = content.get("axes", [])
     key = next(key for key in ("probabilities", "values", "value", "probability") if key in content)
     arrays = {"value": np.ravel(content[key])}

@@ -11,7 +11,7 @@ import warnings
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import twoway as tw
 from twoway.cli.output import output_wording, print_note, say
@@ -82,12 +82,13 @@ def _run_app(arguments: list[str]) -> int:
         print_answers(tw.JointPMF.load(rest[0]), read_questions(rest[1:]), json="--json" in arguments)
         return 0
     from typer import BadParameter
+    from typer.main import get_command
 
     if any(not argument and not before.startswith("-") for before, argument in pairwise(arguments)):
         # As a path it would be the current folder, and everything below it.
         raise BadParameter("an argument is empty; is a shell variable not set?")
     # Errors are printed by `run`: versions of typer differ in what they escape.
-    code = _app_command()(arguments, prog_name="twoway", standalone_mode=False)
+    code = get_command(make_app())(arguments, prog_name="twoway", standalone_mode=False)
     return code if isinstance(code, int) else 0
 
 
@@ -104,13 +105,6 @@ def _app_error_message(error: Exception) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return "not enough memory; use fewer columns (--drop) or records", 1
     return f"unexpected {type(error).__name__}: {error}; --debug shows where, please report it", 1
-
-
-@cache
-def _app_command() -> Any:
-    from typer.main import get_command
-
-    return get_command(make_app())
 
 
 @cache

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from typer import Argument, Option
+from typer import Argument
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Model
+from twoway.cli.options import Force, Json, Model, flag, option, out_option
 from twoway.cli.output import check_output, is_terminal, say
 from twoway.errors import TwowayError
 from twoway.text import counted
@@ -25,13 +25,9 @@ def ask(
     questions: list[str] | None = Argument(
         None, metavar="QUESTION", help="Questions; - reads them from standard input, one per line."
     ),
-    base: float | None = Option(None, help="The base of the logarithm of H and I (default: nats)."),
-    interval: bool = Option(
-        False, "--interval", help="Show an interval for each answer; needs a fit with --intervals."
-    ),
-    out: Path | None = Option(
-        None, "-o", "--out", help="A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."
-    ),
+    base: float | None = option("The base of the logarithm of H and I (default: nats)."),
+    interval: bool = flag("--interval", "Show an interval for each answer; needs a fit with --intervals."),
+    out: Path | None = out_option("A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -67,11 +63,10 @@ def ask(
     if out is not None:
         contents: list[dict[str, Any]] = []
         try:
-            answers = answers_to_print(
-                read_questions(questions or ["-"]), lambda asked: printed_answer(pmf, asked, base, boot)
-            )
+            texts = read_questions(questions or ["-"])
+            answers = answers_to_print(texts, lambda question: printed_answer(pmf, question, base, boot))
             contents.extend(content for content, _ in answers)
-        finally:  # questions without an answer are an error, but the others have theirs
+        finally:  # if some questions cannot be answered, the answers to the others are written
             if contents:
                 write_answers(contents, out)
         for content in contents:
@@ -85,8 +80,8 @@ def ask(
 def ask_at_prompt(pmf: tw.JointPMF, respond: Callable[[str], None]) -> None:
     """Let ``respond`` answer questions until the end of input; an error does not end the prompt."""
     names = pmf.schema.names
-    shown = ", ".join(names[:12]) + (f", … ({len(names) - 12} more)" if len(names) > 12 else "")
-    say(f"{counted(len(names), 'variable')}: {shown}")
+    more = f", … ({len(names) - 12} more)" if len(names) > 12 else ""
+    say(f"{counted(len(names), 'variable')}: {', '.join(names[:12])}{more}")
     say("Ask a question, such as P(a | b = x). Tab completes names, ? lists variables, Ctrl-D ends.")
     with _ask_with_readline(pmf):
         while True:
@@ -111,7 +106,7 @@ def ask_at_prompt(pmf: tw.JointPMF, respond: Callable[[str], None]) -> None:
 
 
 def ask_history_file() -> Path:
-    """Return the file of the history of questions."""
+    """Return the file with the history of questions."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     return Path(state) / "twoway" / "history"
 

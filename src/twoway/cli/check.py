@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument
 
 import twoway as tw
-from twoway.cli.options import Json, Seed
+from twoway.cli.options import Json, Seed, option
 from twoway.cli.output import has_progress_output, is_terminal, output_wording, print_note, say, say_json
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError
@@ -22,12 +22,10 @@ def check(
         list[Path] | None,
         Argument(metavar="[MODEL|DATA]...", help="A model; or records or tables, in one file or several, as in `fit`."),
     ] = None,
-    rank: int | None = Option(None, help="The number of components (default: chosen)."),
-    data: Path | None = Option(
-        None, metavar="DATA|TABLES", help="Instead, compare a model with these: where is it wrong?"
-    ),
-    ranges: list[str] | None = Option(
-        None, "--range", metavar="QUESTION", help="The smallest and largest answer of any joint with these tables."
+    rank: int | None = option("The number of components (default: chosen)."),
+    data: Path | None = option("Instead, compare a model with these: where is it wrong?", "DATA|TABLES"),
+    ranges: list[str] | None = option(
+        "The smallest and largest answer of any joint with these tables.", "QUESTION", "--range"
     ),
     seed: Seed = 0,
     json: Json = False,
@@ -51,23 +49,23 @@ def check(
     from twoway.questions.answer import event_to_answer
 
     if reading.design_columns and data is None:
-        raise DataError("the design of a survey matters for the test of a model against its records: add --data")
+        raise DataError("the design of a survey is used to compare a model with its records; add --data")
     if ranges and data is not None:
-        raise DataError("--range is about tables, --data compares a model with them; give one of the two")
+        raise DataError("--range cannot be combined with --data; give one of the two")
     evidence: Any
     if source and len(source) == 1 and reading.tables is None and container_kind(source[0]) == "model":
         evidence = tw.JointPMF.load(source[0])
         if ranges and evidence.counts is None:
             raise DataError(
-                f"{str(source[0])!r} does not keep the tables it was fitted to, which --range is about; "
+                f"{str(source[0])!r} does not keep the tables it was fitted to, which --range needs; "
                 "check these tables, or the records, instead"
             )
     else:
         united = reading.source(source or [])
         evidence = united.source
         tables_notes = evidence.notes if isinstance(evidence, tw.Tables | tw.PublishedTables) else ()
-        for remark in (*united.warnings, *tables_notes):
-            print_note(output_wording(remark))
+        for note in (*united.warnings, *tables_notes):
+            print_note(output_wording(note))
     events = [event_to_answer(evidence, question) for question in ranges or ()]
     result: Any
     if data is None:
@@ -77,11 +75,11 @@ def check(
         if container_kind(data) == "tables":
             observed = tw.Tables.load(data)
         else:
-            reading = reading.like({} if evidence.report is None else evidence.report.columns, data)
+            reading = reading.like_model(evidence, data)
             observed = reading.read_by(evidence.schema, data)[1]
         result = tw.fit_quality(evidence, observed, design=reading.design([data]))
     else:
-        raise DataError("--data is compared with a model that `twoway fit` wrote, and there is none")
+        raise DataError("--data needs a model that `twoway fit` wrote, to compare it with")
     answers = [result.range(event, known) for event, known in events]
     if json:
         say_json(result.to_dict() | ({"ranges": [answer.to_dict() for answer in answers]} if answers else {}))

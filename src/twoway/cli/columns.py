@@ -5,21 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
-
-from twoway.cli.options import DataFile, Force
-from twoway.cli.output import check_output, say
+from twoway.cli.options import DataFile, Force, out_option
+from twoway.cli.output import check_output, write_text_output
 from twoway.cli.reading import Reading
-from twoway.storage.atomic_files import atomic_file
 from twoway.text import counted
 
 
 def columns(
     data: DataFile,
     reading: Annotated[Reading, "missing", "missing_only"],
-    out: Path | None = Option(
-        None, "-o", "--out", metavar="TOML", help="The file to write (default: standard output)."
-    ),
+    out: Path | None = out_option("The file to write (default: standard output).", "TOML"),
     force: Force = False,
 ) -> None:
     """Write what the columns of files seem to be, as TOML that --columns reads: check it, and change it.
@@ -38,10 +33,5 @@ def columns(
 
     check_output(out, force, data)
     text = columns_toml(*find_columns(data, reading.labels))
-    if out is None:
-        say(text.removesuffix("\n"))
-        return
-    with atomic_file(out) as stream:
-        stream.write(text.encode())
     n_columns = text.count("[columns.") - text.count(".categories]")
-    say(f"{counted(n_columns, 'column')}: {out}")
+    write_text_output(text, out, counted(n_columns, "column"))

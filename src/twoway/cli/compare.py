@@ -30,15 +30,20 @@ def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")
     fits = [
         {"variables": len(pmf.schema), "rank": pmf.rank}
         | {key: getattr(pmf.report, name, None) for key, name in numbers.items()}
+        | {"people": None if pmf.counts is None else pmf.counts.n_people}
         for pmf in models
     ]
     if json:
         say_json({"models": fits, "shared": len(comparison.variables), **vars(comparison)})
         return
     rows = [["", printable(model.name), printable(other.name)]]
-    for key in fits[0]:
-        values = [fit[key] for fit in fits]
-        rows.append([key.replace("_", "-"), *("–" if value is None else f"{value:,.10g}" for value in values)])
+    for key in ("variables", "rank", *numbers):
+        form = ",.0f" if key == "records" else ",.10g"
+        texts = ["–" if fit[key] is None else format(fit[key], form) for fit in fits]
+        if key == "records":
+            beside = [f" effective of at least {fit['people']:,}" if fit["people"] else "" for fit in fits]
+            texts = list(map("".join, zip(texts, beside, strict=True)))
+        rows.append([key.replace("_", "-"), *texts])
     say(f"{aligned_text(rows)}\n\n{comparison}")
     for text in comparison.notes:
         print_note(text)

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import Argument, BadParameter
 
 import twoway as tw
-from twoway.cli.options import Force, Json
+from twoway.cli.options import Force, Json, flag, option, out_option
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_database_address
@@ -38,34 +38,25 @@ def count(
         *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns"),
         *("unseen", "extend", "max_categories"),
     ],
-    out: Path | None = Option(None, "-o", "--out", metavar="TABLES", help="The file to write."),
-    add: Path | None = Option(
-        None, metavar="TABLES", help="Add to the counts in this file and replace it, unless -o is given."
-    ),
-    table: str | None = Option(None, metavar="NAME", help="The table of the database."),
-    inside: bool = Option(
-        False, "--inside", help="Let the database count. No row leaves it, but it is several times slower."
-    ),
-    order: int | None = Option(None, help="2 for all pairs, 3 for all triples (default: 2, or that of --add)."),
-    schema: Path | None = Option(
-        None,
-        metavar="FILE",
-        help='The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": '
+    out: Path | None = out_option("The file to write.", "TABLES"),
+    add: Path | None = option("Add to the counts in this file and replace it, unless -o is given.", "TABLES"),
+    table: str | None = option("The table of the database.", "NAME"),
+    inside: bool = flag("--inside", "Let the database count. No row leaves it, but it is several times slower."),
+    order: int | None = option("2 for all pairs, 3 for all triples (default: 2, or that of --add)."),
+    schema: Path | None = option(
+        'The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": '
         '{"cuts": [10000, 20000]}}, or a file of tables or a model.',
+        "FILE",
     ),
-    epsilon: float | None = Option(None, help="Add noise that hides single records: the privacy loss ε; 1 is usual."),
-    delta: float = Option(
-        1e-6, help="With --epsilon, the probability of a larger loss; far below 1 / number of records."
+    epsilon: float | None = option("Add noise that hides single records: the privacy loss ε; 1 is usual."),
+    delta: float = option(
+        "With --epsilon, the probability of a larger loss; far below 1 / number of records.", default=1e-6
     ),
-    max_weight: float | None = Option(
-        None, metavar="W", help="With --epsilon and --weights, the largest possible weight."
+    max_weight: float | None = option("With --epsilon and --weights, the largest possible weight.", "W"),
+    public_schema: bool = flag(
+        "--public-schema", "With --epsilon: the categories found in the data, which noise does not hide, may be public."
     ),
-    public_schema: bool = Option(
-        False,
-        "--public-schema",
-        help="With --epsilon: the categories found in the data, which noise does not hide, may be public.",
-    ),
-    seed: int | None = Option(None, help="For tests of --epsilon only: anyone who knows it can remove the noise."),
+    seed: int | None = option("For tests of --epsilon only: anyone who knows it can remove the noise."),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -97,8 +88,12 @@ def count(
         raise DataError(
             "--schema gives all variables and categories; it cannot be combined with --add, --only, --drop or --bins"
         )
-    if epsilon is not None:
-        _check_count_command_bins(reading.bins)
+    for text in reading.bins or () if epsilon is not None else ():
+        if "," not in text.rpartition("=")[2]:  # edges from the data
+            raise DataError(
+                f"--bins {text} would take the edges of the bins from the data, and noise does not hide them: give the "
+                f"edges, as in --bins {text.partition('=')[0]}=10000,20000"
+            )
     order = order or (2 if before is None else before.order)
     declared, columns = (None, {}) if before is None else (before.schema, before.number_columns)
     if schema is not None:
@@ -169,16 +164,6 @@ def _count_command_variable(name: str, described: Any) -> tw.Variable:
             f"{brief(described)}"
         )
     return tw.Variable(name, bin_labels(cuts), edges=tuple(cuts))
-
-
-def _check_count_command_bins(bins: list[str] | None) -> None:
-    """Reject bins with edges from the data, which noise does not hide."""
-    for text in bins or ():
-        if "," not in text.rpartition("=")[2]:
-            raise DataError(
-                f"--bins {text} would take the edges of the bins from the data, and noise does not hide them: give the "
-                f"edges, as in --bins {text.partition('=')[0]}=10000,20000"
-            )
 
 
 def _count_command_database(

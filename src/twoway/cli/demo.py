@@ -1,19 +1,25 @@
-"""``twoway demo``: a survey with holes, from the file to answers that can be checked."""
+"""``twoway demo``: a survey with holes, or half-hidden digits, from the data to answers beside the truth."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from typer import Argument, Option
+import numpy as np
+from typer import Argument
 
 import twoway as tw
-from twoway.cli.demo_digits import demo_digits
-from twoway.cli.options import Json
+from twoway.arrays import Floats, Ints
+from twoway.cli.options import Json, option
 from twoway.cli.output import has_progress_output, say_json
+from twoway.storage.atomic_files import atomic_file
 from twoway.text import aligned_text
 
-_HIDDEN = 0.3
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_HIDDEN_SHARE = 0.3
 _QUESTIONS = (
     ("survived", "yes", {"sex": "female"}),
     ("survived", "yes", {"class": "third"}),
@@ -30,7 +36,7 @@ class Subject(StrEnum):
 
 def demo(
     subject: Subject = Argument(Subject.TITANIC, help="The people on board the Titanic, or handwritten digits."),
-    out: Path = Option(Path("demo-output"), help="The folder to write a model, a page and more to."),
+    out: Path = option("The folder to write a model, a page and more to.", default=Path("demo-output")),
     json: Json = False,
 ) -> None:
     """Learn from a survey with three answers in ten missing, ask, fill the holes, and compare with the truth.
@@ -44,20 +50,21 @@ def demo(
 
     twoway demo digits --out my-demo
     """
-    out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be created is reported before anything is learned
-    (demo_digits if subject is Subject.DIGITS else _demo_titanic)(out, json=json)
-
-
-def _demo_titanic(out: Path, *, json: bool) -> None:
-    import numpy as np
     from rich.console import Console
 
+    out.mkdir(parents=True, exist_ok=True)  # a folder that cannot be created is reported before anything is learned
     console = Console(highlight=False, soft_wrap=True, quiet=json)
+    results = (_demo_digits if subject is Subject.DIGITS else _demo_titanic)(out, console)
+    if json:
+        say_json(results)
+
+
+def _demo_titanic(out: Path, console: Console) -> dict[str, Any]:
     survey, filled, model, page = (
         out / name for name in ("titanic.csv", "filled.csv", "titanic.twoway", "titanic.html")
     )
     truth = tw.datasets.titanic()
-    holes = tw.datasets.hide(truth, _HIDDEN, seed=1)
+    holes = tw.datasets.hide(truth, _HIDDEN_SHARE, seed=1)
     holes.to_csv(survey, index=False)
     n_whole = int(holes.notna().all(axis=1).sum())
     console.print(
@@ -68,13 +75,13 @@ def _demo_titanic(out: Path, *, json: bool) -> None:
     pmf = tw.fit(survey, monitor=has_progress_output() or None)
     pmf.save(model)
 
-    answers, rows = [], [["question", "answer", "in the file", "of so many", "truth"]]
+    answers, rows = [], [["question", "answer", "in the file", "records", "truth"]]
     for name, label, known in _QUESTIONS:
         question = f"P({name}={label} | {', '.join(f'{key}={value}' for key, value in known.items())})"
-        shown = holes.dropna(subset=[name, *known])
+        complete = holes.dropna(subset=[name, *known])
         seen, right = (
-            (frame.loc[(frame[list(known)] == list(known.values())).all(axis=1), name] == label)
-            for frame in (shown, truth)
+            frame.loc[(frame[list(known)] == list(known.values())).all(axis=1), name] == label
+            for frame in (complete, truth)
         )
         shares = {
             "answer": pmf.given(known).prob({name: label}),
@@ -88,18 +95,12 @@ def _demo_titanic(out: Path, *, json: bool) -> None:
 
     completed = pmf.impute(holes)
     completed.to_csv(filled, index=False)
-    is_hidden, original = holes.isna().to_numpy(), truth.to_numpy()
-    common = np.tile(holes.mode().iloc[0].to_numpy(), (len(holes), 1))
-    rates = {
-        "filled_correctly": float(np.mean(completed.to_numpy()[is_hidden] == original[is_hidden])),
-        "most_common_correct": float(np.mean(common[is_hidden] == original[is_hidden])),
-    }
+    n_hidden = int(holes.isna().to_numpy().sum())
+    names = ("filled_correctly", "most_common_correct")
+    rates = dict(zip(names, _demo_rates(truth, holes, completed, common=holes.mode()), strict=True))
     tw.explore(pmf, page, title="On board the Titanic")
-    if json:
-        written = {"survey": str(survey), "filled": str(filled), "model": str(model), "page": str(page)}
-        say_json({"questions": answers, "hidden": int(is_hidden.sum()), **rates, **written})
     console.print(
-        f"\nOf {int(is_hidden.sum()):,} hidden answers the model fills {rates['filled_correctly']:.1%} as they were; "
+        f"\nOf {n_hidden:,} hidden answers the model fills {rates['filled_correctly']:.1%} as they were; "
         f"the most common answer to each question would fill {rates['most_common_correct']:.1%}.\n"
         f"\nTo look at: {page}, in a browser: click what you know, and all other bars move. {filled} is the survey "
         "without holes.\n"
@@ -109,3 +110,143 @@ def _demo_titanic(out: Path, *, json: bool) -> None:
         '\nWith your own file: twoway fit survey.csv --ask "P(vote | age)". In Python: tw.fit("survey.csv").',
         markup=False,
     )
+    written = {"survey": str(survey), "filled": str(filled), "model": str(model), "page": str(page)}
+    return {"questions": answers, "hidden": n_hidden, **rates, **written}
+
+
+def _demo_rates(truth: Any, hidden: Any, completed: Any, *, common: Any) -> tuple[float, float]:
+    """Return the share of hidden cells that a model fills correctly, and that the most common labels do.
+
+    All are frames of the same columns; the first row of ``common`` has the most common label of each.
+    """
+    is_hidden, right = hidden.isna().to_numpy(), truth.to_numpy()
+    most_common = np.tile(common.iloc[0].to_numpy(), (len(hidden), 1))
+    by_model, by_label = (
+        float(np.mean(labels[is_hidden] == right[is_hidden])) for labels in (completed.to_numpy(), most_common)
+    )
+    return by_model, by_label
+
+
+# Handwritten digits
+
+_LEVELS = 4
+_RANK = 25
+_SHOWN = 4
+_SHADES = " ░▒█"
+
+# The picture, in pixels.
+_PIXEL = 11
+_SIDE = 8 * _PIXEL
+_STEP = _SIDE + 14
+_LEFT, _TOP = 132, 14
+_HIDDEN_COLOUR = "#d6def6"
+_RIGHT, _WRONG = "#166e3e", "#b02a26"
+
+
+def _demo_digits(out: Path, console: Console) -> dict[str, Any]:
+    """Learn handwritten digits with half of all pixels hidden, then complete and read half-hidden ones."""
+    whole = tw.datasets.digits(levels=_LEVELS)
+    pixels = list(whole.columns[1:])
+    test = np.random.default_rng(0).uniform(size=len(whole)) < 0.2
+    learn = whole[~test].copy()
+    learn[pixels] = tw.datasets.hide(learn[pixels], 0.5, seed=1)
+    hidden = tw.datasets.hide(whole.loc[test, pixels], 0.5, seed=2)
+
+    records = tw.Records(learn, schema=tw.Records(whole).schema)
+    console.print(
+        f"Learning {len(learn)} handwritten digits, 64 pixels of {_LEVELS} grey levels and a label each, "
+        f"with half of all pixels hidden: {records.n_observed} of {len(learn) * 65} cells are left."
+    )
+    pmf = tw.fit(records, rank=_RANK, monitor=has_progress_output() or None)
+    console.print(str(pmf.report), style="dim", markup=False)
+
+    console.print(
+        f"\nThe other {len(hidden)} digits, each with half its pixels hidden (·), as the model completes them:\n"
+    )
+    answer, truth = whole.loc[test, "digit"].to_numpy(), whole.loc[test, pixels].to_numpy()
+    imputed = pmf.impute(hidden.assign(digit=np.nan))
+    completed, read = imputed[pixels].to_numpy(), imputed["digit"].to_numpy().astype(int)
+    picked = [int(np.flatnonzero(answer == digit)[1]) for digit in range(10)]
+    console.print(_demo_digits_gallery(truth, hidden.to_numpy(), completed, picked[:_SHOWN]))
+
+    filled, most_common = _demo_rates(whole.loc[test, pixels], hidden, imputed[pixels], common=learn[pixels].mode())
+    rates = {"read_correctly": float(np.mean(read == answer)), "filled_correctly": filled}
+    rates["most_common_level_correct"] = most_common
+    console.print(
+        f"read correctly from half their pixels   {rates['read_correctly']:6.1%}   (guessing: 10%)\n"
+        f"hidden pixels filled in correctly       {rates['filled_correctly']:6.1%}   "
+        f"(each pixel's most common level: {rates['most_common_level_correct']:.1%})"
+    )
+    model, picture, page = out / "digits.twoway", out / "digits.svg", out / "digits.html"
+    pmf.save(model)
+    # Expected grey levels look smoother than the most probable ones.
+    grey = np.stack([hidden.to_numpy(), pmf.impute(hidden, how="mean").to_numpy(), truth])[:, picked] / (_LEVELS - 1)
+    draw_demo_digits(grey.astype(float), read[picked], answer[picked], picture)
+    tw.explore(pmf, page, title="Handwritten digits")
+    console.print(
+        f"\nTo look at: {picture}, completed digits; and {page}, to click in: open both in a browser. In the page pick "
+        "a digit and see which pixels turn dark, or some pixels and see which digit it may be.\n"
+        f"\nThe model is in {model} ({model.stat().st_size / 1024:.0f} KB). What to try next, in Python:\n\n"
+        "    import twoway as tw\n"
+        f'    pmf = tw.load("{model}")\n'
+        '    print(pmf.given({"r3c3": 3, "r4c4": 0}).marginal("digit"))   # a dark and a white pixel: which digit?\n'
+        '    print(pmf.given({"digit": 7}).sample(3))                     # draw sevens\n'
+        '    pmf.mutual_information("digit", "r2c3")                      # how much this pixel says about the digit\n'
+        '\nWith your own table: pmf = tw.fit(pandas.read_csv("survey.csv")), then tw.explore(pmf, "survey.html").',
+        markup=False,
+    )
+    written = {"model": str(model), "picture": str(picture), "page": str(page)}
+    return {"learned": len(learn), "tested": len(hidden), **rates, **written}
+
+
+def _demo_digits_gallery(truth: Floats, hidden: Floats, completed: Floats, picked: list[int]) -> str:
+    """Return digits as text, side by side: what is shown, what the model makes of it, and the truth below."""
+
+    def line(levels: Floats) -> str:
+        return "".join("··" if level != level else _SHADES[int(level)] * 2 for level in levels)
+
+    lines = []
+    for title, images in (("shown", hidden), ("completed", completed), ("truth", truth)):
+        rows = images[picked].reshape(len(picked), 8, 8).swapaxes(0, 1)
+        lines += [title, *("  " + "   ".join(map(line, row)) for row in rows), ""]
+    return "\n".join(lines)
+
+
+def draw_demo_digits(grey: Floats, read: Ints, truth: Ints, path: Path) -> None:
+    """Draw digits in columns, as an SVG: what the model was shown, what it made of it, the truth, how it read each.
+
+    Parameters
+    ----------
+    grey
+        From 0, white, to 1, shape (3, n_digits, 64): shown, with NaN where hidden; completed; true.
+    read, truth
+        The digit that the model read, and the right one, shape (n_digits,).
+    path
+        The SVG to write.
+    """
+    ink = np.array([24, 30, 56])
+    width, bottom = _LEFT + len(read) * _STEP, _TOP + 3 * _STEP + 10
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 24}" font-family="sans-serif" '
+        'font-size="17" dominant-baseline="middle" shape-rendering="crispEdges">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for row, title in enumerate(("half is shown", "completed", "the original")):
+        parts.append(f'<text x="14" y="{_TOP + row * _STEP + _SIDE // 2}">{title}</text>')
+    for (row, column), levels in zip(np.ndindex(grey.shape[:2]), grey.reshape(-1, 8, 8), strict=True):
+        parts.append(f'<g transform="translate({_LEFT + column * _STEP} {_TOP + row * _STEP})">')
+        parts.append(f'<rect width="{_SIDE}" height="{_SIDE}" fill="white" stroke="#c8cede" stroke-width="2"/>')
+        for (y, x), level in np.ndenumerate(levels):
+            if level != 0:
+                place = f'x="{x * _PIXEL}" y="{y * _PIXEL}" width="{_PIXEL}" height="{_PIXEL}"'
+                mixed = (255 + level * (ink - 255)).round()
+                colour = _HIDDEN_COLOUR if np.isnan(level) else f"#{bytes(mixed.astype(np.uint8)).hex()}"
+                parts.append(f'<rect {place} fill="{colour}"/>')
+        parts.append("</g>")
+    parts.append(f'<text x="14" y="{bottom}">read as</text>')
+    for column, (digit, right) in enumerate(zip(read, truth, strict=True)):
+        text, colour = (f"{digit}", _RIGHT) if digit == right else (f"{digit} (is {right})", _WRONG)
+        x = _LEFT + column * _STEP + _SIDE // 2
+        parts.append(f'<text x="{x}" y="{bottom}" text-anchor="middle" fill="{colour}">{text}</text>')
+    with atomic_file(path) as stream:
+        stream.write("\n".join([*parts, "</svg>\n"]).encode())

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer import Option
-
 import twoway as tw
-from twoway.cli.options import Force, Json, Model
+from twoway.cli.options import Force, Json, Model, flag, option, out_option
 from twoway.cli.output import check_output, print_note, print_output
 from twoway.model.pmf import pmf_of
 
 
 def explore(
     model: Model,
-    out: Path | None = Option(
-        None, "-o", "--out", help="The page to write (default: the name of the model with .html)."
-    ),
-    title: str | None = Option(None, help="The title of the page (default: the name of the model)."),
-    no_counts: bool = Option(False, "--no-counts", help="Do not put the two-way counts of the data into the page."),
+    out: Path | None = out_option("The page to write (default: the name of the model with .html)."),
+    title: str | None = option("The title of the page (default: the name of the model)."),
+    no_counts: bool = flag("--no-counts", "Do not put the two-way counts of the data into the page."),
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -5,33 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import BadParameter, Option
+from typer import BadParameter
 
 import twoway as tw
-from twoway.cli.options import Force, Model
-from twoway.cli.output import check_output, say
+from twoway.cli.options import Force, Model, flag, option, out_option
+from twoway.cli.output import check_output, write_text_output
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
-from twoway.storage.atomic_files import atomic_file
 from twoway.text import shortlist
 
 
 def export(
     model: Model,
     reading: Annotated[Reading, "missing", "missing_only"],
-    sql: bool = Option(False, "--sql", help="Export as a database view, the only format so far."),
-    table: str | None = Option(None, metavar="NAME", help="The table that the view reads."),
-    what: str = Option(
-        "score", metavar="score|impute", help="The log-probability of each row, or rows with missing cells filled."
+    sql: bool = flag("--sql", "Export as a database view, the only format so far."),
+    table: str | None = option("The table that the view reads.", "NAME"),
+    what: str = option(
+        "The log-probability of each row, or rows with missing cells filled.", "score|impute", default="score"
     ),
-    dialect: str = Option("postgres", metavar="NAME", help="The SQL dialect: postgres, duckdb, sqlite, …"),
-    view: str | None = Option(
-        None, metavar="NAME", help="The name of the view (default: TABLE_scored or TABLE_imputed)."
-    ),
-    keep: list[str] | None = Option(
-        None, metavar="COLUMN", help="A further column to keep, such as a key. Repeatable."
-    ),
-    out: Path | None = Option(None, "-o", "--out", help="The file to write (default: standard output)."),
+    dialect: str = option("The SQL dialect: postgres, duckdb, sqlite, …", "NAME", default="postgres"),
+    view: str | None = option("The name of the view (default: TABLE_scored or TABLE_imputed).", "NAME"),
+    keep: list[str] | None = option("A further column to keep, such as a key. Repeatable.", "COLUMN"),
+    out: Path | None = out_option("The file to write (default: standard output)."),
     force: Force = False,
 ) -> None:
     """Write a model as SQL: a view that scores or completes the rows of a table in the database.
@@ -53,9 +48,4 @@ def export(
         )
     options: dict[str, Any] = {"what": what, "dialect": dialect, "view": view, "keep": keep or ()}
     text = tw.sql_view(pmf, table, missing=reading.labels, **options)
-    if out is None:
-        print(text, end="")
-        return
-    with atomic_file(out) as stream:
-        stream.write(text.encode())
-    say(f"a view for {dialect}, {len(text):,} characters: {out}")
+    write_text_output(text, out, f"a view for {dialect}, {len(text):,} characters")

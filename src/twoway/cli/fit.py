@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Exit, Option
+from typer import Exit
 
 import twoway as tw
-from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
+from twoway.cli.options import Data, Force, Json, Seed, Threads, flag, missing_option_hint, option, out_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.data.survey_design import opened_design
@@ -31,29 +31,21 @@ _MOST_WARNINGS = 6
 def fit(
     reading: Annotated[Reading, *TO_READ, *OF_DESIGN],
     data: Data = None,
-    out: Path = Option(Path("model.twoway"), "-o", "--out", metavar="MODEL", help="The file to write the model to."),
-    rank: int | None = Option(None, help="The number of components (default: chosen)."),
-    solver: str = Option("auto", help="auto, em, coupled-nmf, spa, symmetric-nmf, ctd, mle-ad, or a chain: spa+em."),
+    out: Path = out_option("The file to write the model to.", "MODEL", default=Path("model.twoway")),
+    rank: int | None = option("The number of components (default: chosen)."),
+    solver: str = option("auto, em, coupled-nmf, spa, symmetric-nmf, ctd, mle-ad, or a chain: spa+em.", default="auto"),
     seed: Seed = 0,
-    smoothing: float | None = Option(None, help="Pseudo-records per component (default: chosen)."),
-    structure: str = Option("auto", help="Hidden variables: single, on a tree, a mixture of trees, or the best: auto."),
-    intervals: bool = Option(
-        False, "--intervals", help="Also store replicates of the model, which `ask --interval` needs."
+    smoothing: float | None = option("Pseudo-records per component (default: chosen)."),
+    structure: str = option(
+        "Hidden variables: single, on a tree, a mixture of trees, or the best: auto.", default="auto"
     ),
-    areas: bool = Option(
-        False, "--areas", help="Fit one model to each area in --tables, and write them into the folder --out."
-    ),
-    share: bool = Option(
-        False, "--share", help="With --areas, draw each model toward that of all areas together, where it helps."
-    ),
-    no_counts: bool = Option(
-        False, "--no-counts", help="Do not store the two-way counts, which `ask` shows beside its answers."
-    ),
-    seconds: float | None = Option(None, help="End the fit after so many seconds, with the best model so far."),
+    intervals: bool = flag("--intervals", "Also store replicates of the model, which `ask --interval` needs."),
+    areas: bool = flag("--areas", "Fit one model to each area in --tables, and write them into the folder --out."),
+    share: bool = flag("--share", "With --areas, pull each model toward that of all areas together, if that helps."),
+    no_counts: bool = flag("--no-counts", "Do not store the two-way counts, which `ask` shows beside its answers."),
+    seconds: float | None = option("Stop the fit after this many seconds, and keep the best model so far."),
     threads: Threads = None,
-    ask: list[str] | None = Option(
-        None, metavar="QUESTION", help="A question to answer after the fit, as in `twoway ask`. Repeatable."
-    ),
+    ask: list[str] | None = option("A question to answer after the fit, as in `twoway ask`. Repeatable.", "QUESTION"),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -83,13 +75,13 @@ def fit(
     from twoway.storage.checkpoint import Checkpoint
 
     options: dict[str, Any] = {"rank": rank, "solver": solver, "smoothing": smoothing, "structure": structure}
-    options |= {"seconds": seconds}
+    options["seconds"] = seconds
     common: dict[str, Any] = {"seed": seed, "threads": threads}
     if areas:
-        given = {"DATA": data, "--area": reading.area, "--intervals": intervals, "--ask": ask}
-        if reading.tables is None or any(given.values()):
-            others = [name for name, value in given.items() if value]
-            raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(others or given)}")
+        excluded = {"DATA": data, "--area": reading.area, "--intervals": intervals, "--ask": ask}
+        if reading.tables is None or any(excluded.values()):
+            names = [name for name, value in excluded.items() if value]
+            raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(names or excluded)}")
         options |= {"share": share, **common}
         _fit_command_areas(reading, out, options, counts=not no_counts, force=force, json=json)
         return
@@ -110,7 +102,7 @@ def fit(
         )
     design = reading.design(data or [])
     if design is not None and not intervals:
-        raise DataError("the design of a survey matters for intervals; add --intervals")
+        raise DataError("the design of a survey is used for intervals; add --intervals")
     common["monitor"] = has_progress_output() or None
     pmf = tw.fit(united, checkpoint=checkpoint, **options, **common)
     if design is not None and pmf.report is not None:
@@ -133,7 +125,7 @@ def fit(
         print_answers(pmf, ask, json=json)
     if beside is not None and beside.exists():
         print_note(
-            f"{str(beside)!r} keeps the state of the fit: the same command continues it; to begin anew, delete the file"
+            f"{str(beside)!r} holds the state of the fit: the same command continues it; delete the file to start over"
         )
     if learned["stop_reason"] == "interrupted":
         raise Exit(130)
@@ -146,12 +138,12 @@ def _fit_command_areas(
     assert reading.tables is not None
     by_area = tw.read_published_areas(reading.tables, **reading.published)
     if list(by_area) == [""]:
-        raise DataError(f"{str(reading.tables)!r} names no areas; say in a layout which variable has them: areas = …")
+        raise DataError(f"{str(reading.tables)!r} names no areas; name their variable in a layout: areas = …")
     names = {area: re.sub(r"[^\w.-]+", "_", area).strip("._") or "area" for area in by_area}
     paths = {area: folder / f"{name}.twoway" for area, name in names.items()}
-    if (twice := first_duplicate(str(path) for path in paths.values())) is not None:
-        same = [area for area, path in paths.items() if str(path) == twice]
-        raise DataError(f"the models of {shortlist(same)} would have the same file name, {twice!r}")
+    if (duplicate := first_duplicate(str(path) for path in paths.values())) is not None:
+        same = [area for area, path in paths.items() if str(path) == duplicate]
+        raise DataError(f"the models of {shortlist(same)} would have the same file name, {duplicate!r}")
     folder.mkdir(exist_ok=True)
     for path in paths.values():
         check_output(path, force, reading.tables, reading.layout, reading.errors, is_model=True)
@@ -164,8 +156,8 @@ def _fit_command_areas(
         worst = misfits[0].total_variation if misfits else None
         total = float(tables.totals.max())
         content.append({"area": area, "total": total, "worst_total_variation": worst, "model": str(paths[area])})
-        shown = "" if worst is None else f"{worst:.4f}"
-        rows.append([printable(area, 40), f"{total:,.0f}", shown, str(paths[area])])
+        distance = "" if worst is None else f"{worst:.4f}"
+        rows.append([printable(area, 40), f"{total:,.0f}", distance, str(paths[area])])
     print_output({"areas": content}, aligned_text(rows), json=json)
     report = models[next(iter(models))].report
     if options["share"] and report is not None and not json:
@@ -173,7 +165,7 @@ def _fit_command_areas(
 
 
 def _is_fit_command_continued(out: Path) -> bool:
-    """Return whether a file is the model of a fit that ended early, which the same command continues."""
+    """Return whether a file is the model of a fit that ended early, so that the same command continues it."""
     try:
         report = tw.JointPMF.load(out).report
     except TwowayError:
@@ -184,11 +176,11 @@ def _is_fit_command_continued(out: Path) -> bool:
 def _check_fit_command_questions(questions: list[str], source: Any) -> None:
     """Raise before the fit if a question cannot be answered: ask a model that knows nothing yet."""
     from twoway.cli.answers import answers_to_print
-    from twoway.questions.language import groups_to_parse, parse
+    from twoway.questions.answer import question_to_answer
 
-    schema, groups = source.schema, groups_to_parse(source)
-    uniform = tw.JointPMF([1.0], [[[1 / len(variable)]] * len(variable) for variable in schema], schema)
-    list(answers_to_print(questions, lambda question: tw.ask(uniform, parse(question, schema, groups))))
+    factors = [[[1 / len(variable)]] * len(variable) for variable in source.schema]
+    uniform = tw.JointPMF([1.0], factors, source.schema)
+    list(answers_to_print(questions, lambda question: tw.ask(uniform, question_to_answer(source, question))))
 
 
 def _fit_command_text(learned: dict[str, Any]) -> str:
@@ -201,60 +193,50 @@ def _fit_command_text(learned: dict[str, Any]) -> str:
         evidence = counted(learned["tables"], "table")
     if learned["sources"] > 1:
         evidence = f"{learned['sources']} sources together: {evidence}"
-    end = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
-    end["time limit"] = "ended by the time limit"
-    ended = f"{learned['solver']}, {end.get(learned['stop_reason'], 'not converged')}"
-    gone = learned.get("set_to_missing")
+    ends = {"converged": "converged", "direct": "solved directly", "interrupted": "interrupted by Ctrl-C"}
+    ends["time limit"] = "stopped at the time limit"
+    end = f"{learned['solver']}, {ends.get(learned['stop_reason'], 'not converged')}"
     form = reported_model_form(learned["trees"], learned["hidden"], learned["rank"])
+    likelihood, check = learned.get("log_likelihood_per_record"), learned["check"]
+    more = len(learned["warnings"]) - _MOST_WARNINGS
     rows = [
-        ["learned from", evidence],
-        *([["design", learned["design"]]] if "design" in learned else []),
-        *([["set to missing", reported_missing_codes(gone)]] if gone else []),
-        ["model", f"{counted(learned['variables'], 'variable')}, {form}: {learned['model']}"],
-        ["fit", f"{ended} after {counted(learned['passes'], 'pass')}, {learned['seconds']:.1f} s"],
+        ("learned from", evidence),
+        ("design", learned.get("design")),
+        ("set to missing", reported_missing_codes(learned.get("set_to_missing", ()))),
+        ("model", f"{counted(learned['variables'], 'variable')}, {form}: {learned['model']}"),
+        ("fit", f"{end} after {counted(learned['passes'], 'pass')}, {learned['seconds']:.1f} s"),
+        ("structure", learned["structure"]),
+        ("no table", printable(learned.get("silent") or "", 400)),
+        ("", "" if likelihood is None else f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"),
+        *_fit_command_tables("worst fit", learned.get("worst_fit", ()), "total_variation", "total variation {}"),
+        ("check", check and printable(str(tw.FitCheck(**check)), 400)),
+        *_fit_command_tables("strongest", learned["strongest"], "nats", "{} nats"),
+        *(("hint", hint) for hint in _fit_command_hints(learned)),
+        *(("warning", printable(warning, 400)) for warning in learned["warnings"][:_MOST_WARNINGS]),
+        ("", f"{more} more: twoway info {learned['model']}" if more > 0 else ""),
     ]
-    if learned["structure"]:
-        rows.append(["structure", learned["structure"]])
-    if learned.get("silent"):
-        rows.append(["no table", printable(learned["silent"], 400)])
-    likelihood = learned.get("log_likelihood_per_record")
-    if likelihood is not None:
-        rows.append(["", f"log-likelihood {likelihood:.4f} per record, BIC {learned['bic']:,.1f}"])
-    for number, worst in enumerate(learned.get("worst_fit", [])):
-        text = (
-            f"{crossed_text(worst['variables'], 40)}: total variation {_fit_command_number(worst['total_variation'])}"
-        )
-        rows.append(["" if number else "worst fit", text])
-    if learned["check"] is not None:
-        rows.append(["check", printable(str(tw.FitCheck(**learned["check"])), 400)])
-    for number, strong in enumerate(learned["strongest"]):
-        text = f"{crossed_text(strong['variables'], 40)}: {_fit_command_number(strong['nats'])} nats"
-        rows.append(["" if number else "strongest", text])
-    rows += [["hint", hint] for hint in _fit_command_hints(learned)]
-    warnings = learned["warnings"]
-    rows += [["warning", printable(warning, 400)] for warning in warnings[:_MOST_WARNINGS]]
-    if len(warnings) > _MOST_WARNINGS:
-        rows.append(["", f"{len(warnings) - _MOST_WARNINGS} more: twoway info {learned['model']}"])
-    return aligned_text(rows)
+    return aligned_text([row for row in rows if row[1]])
 
 
-def _fit_command_number(number: float) -> str:
-    """Return a number of at least 0 with three digits, which does not look like 0 unless it is."""
-    return f"{number:.3f}" if number >= 0.0005 or number == 0 else "< 0.0005"
+def _fit_command_tables(title: str, tables: Iterable[dict[str, Any]], key: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield a row for each table with its number, after the title; a positive number never prints as 0."""
+    for place, table in enumerate(tables):
+        number = f"{table[key]:.3f}" if table[key] >= 0.0005 or table[key] == 0 else "< 0.0005"
+        yield "" if place else title, f"{crossed_text(table['variables'], 40)}: {text.format(number)}"
 
 
 def _fit_command_hints(learned: dict[str, Any]) -> Iterator[str]:
-    """Yield what may give a better model."""
+    """Yield hints that may lead to a better model."""
     from twoway.fitting.summary import MANY_CATEGORIES
 
     for path, column in learned["proposed_weights"].items():
-        yield f"{path} is weighted by {column!r}, which was left out: --weights {column!r} uses it"
+        yield f"{path} declares the weight variable {column!r}, which was not used; --weights {column!r} uses it"
     odd = learned["odd_labels"] if "records" in learned else {}
     if odd:
         marks = list(dict.fromkeys(printable(label, 40) for labels in odd.values() for label in labels))[:3]
         yield (
             f"numbers except for {', '.join(map(repr, marks))}: {shortlist(odd, _MOST_NAMES)}; "
-            f"{' '.join(f'--missing {mark!r}' for mark in marks)} reads these as missing and the rest as numbers"
+            f"{' '.join(f'--missing {mark!r}' for mark in marks)} reads these as missing and the others as numbers"
         )
     many = {name: is_number for name, is_number in learned["many_categories"].items() if name not in odd}
     if many:
@@ -263,7 +245,7 @@ def _fit_command_hints(learned: dict[str, Any]) -> Iterator[str]:
         names = shortlist(many, _MOST_NAMES)
         yield f"more than {MANY_CATEGORIES} categories, so few records for each: {names}; {', '.join(ways)}"
     check = learned["check"]
-    # Where both were compared, the better one is at hand.
-    is_open = learned["hidden"] == 1 and not learned["structure"]
-    if check is not None and is_open and check["n_off"] > _MANY_OFF * check["n_compared"]:
+    # If structures were compared, the better one was used.
+    is_untried = learned["hidden"] == 1 and not learned["structure"]
+    if check is not None and is_untried and check["n_off"] > _MANY_OFF * check["n_compared"]:
         yield "one hidden variable does not describe how these variables depend on each other; try --structure tree"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from typer import Option
-
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed
+from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed, flag, option
 from twoway.cli.output import check_output, print_output, write_output
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
@@ -20,20 +18,16 @@ def impute(
     data: DataFile,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
     out: Out = None,
-    how: str | None = Option(
-        None,
-        help="mode: the most probable category (the default); mean: the expected number; "
-        "sample: drawn, all cells of a record together.",
+    how: str | None = option(
+        "mode: the most probable category (the default); mean: the expected number; "
+        "sample: drawn, all cells of a record together."
     ),
-    draws: int | None = Option(
-        None,
-        min=2,
-        help="Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) "
+    draws: int | None = option(
+        "Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) "
         "and .id (the record) come first. Needs a model of `twoway fit --intervals`.",
+        min=2,
     ),
-    proba: bool = Option(
-        False, "--proba", help="Write the probability of each category for each missing cell instead."
-    ),
+    proba: bool = flag("--proba", "Write the probability of each category for each missing cell instead."),
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -77,34 +71,34 @@ def impute(
     else:
         is_text = not json if out is None else format_of(out) in ("csv", "tsv")
         written = FileTable.as_written(files) if is_text else None
-        codes = [imputed_codes(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
         if bootstrap is not None and draws is not None:
             codes = list(bootstrap.draws(records, present, draws, seed=seed))
+        else:
+            codes = [imputed_codes(pmf, records, present, how or "mode", seed)]  # type: ignore[arg-type]
         n_filled = sum(len(rows) for rows, _ in codes[0].values())
         values = [imputed_values(table, pmf.schema, fill_codes, column_of) for fill_codes in codes]
-        if written is not None:  # all other cells stay as they are written
+        if written is not None:  # all other cells stay as they are in the file
             table, as_text = written, cast("Any", np.frompyfunc(str, 1, 1))
-            values = [{name: (rows, as_text(cells)) for name, (rows, cells) in some.items()} for some in values]
-        copies = [fill_frame(table, some, table.column_names) for some in values]
+            values = [{name: (rows, as_text(cells)) for name, (rows, cells) in fills.items()} for fills in values]
+        copies = [fill_frame(table, fills, table.column_names) for fills in values]
         result = copies[0] if draws is None else _impute_command_copies(copies)
     write_output(result, out, as_json=json, like=None if proba else files)
     if out is not None:
-        summary = {"records": records.n_records, "filled": n_filled, "out": str(out)}
-        copies_made = "" if draws is None else f", in {draws} copies"
+        content = {"records": records.n_records, "filled": n_filled, "out": str(out)}
+        content |= {} if draws is None else {"draws": draws}
         done = "with the probability of each category" if proba else "filled"
-        text = (
-            f"{counted(n_filled, 'missing cell')} in {counted(records.n_records, 'record')} {done}{copies_made}: {out}"
-        )
-        print_output(summary | ({} if draws is None else {"draws": draws}), text, json=json)
+        done += "" if draws is None else f", in {draws} copies"
+        cells = f"{counted(n_filled, 'missing cell')} in {counted(records.n_records, 'record')}"
+        print_output(content, f"{cells} {done}: {out}", json=json)
 
 
 def _impute_command_model(model: Path, n_draws: int) -> tw.Bootstrap:
-    """Return a model with at least as many replicates as copies are drawn."""
+    """Return the model, which must have at least as many replicates as there are draws."""
     loaded = tw.load(model)
     if not isinstance(loaded, tw.Bootstrap):
         raise DataError(
-            f"--draws needs a model with replicates, and {str(model)!r} has none: copies drawn from one model differ "
-            "too little. `twoway fit --intervals` writes one with them"
+            f"--draws needs a model with replicates, and {str(model)!r} has none: draws from a single model vary "
+            "too little. `twoway fit --intervals` writes a model with replicates"
         )
     if n_draws > len(loaded.replicates):
         raise DataError(f"--draws {n_draws} is more than the {len(loaded.replicates)} replicates in {str(model)!r}")
@@ -116,9 +110,9 @@ def _impute_command_copies(copies: list[Any]) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    taken = [name for name in (".imp", ".id") if name in copies[0].column_names]
-    if taken:
-        raise DataError(f"the file has a column {taken[0]!r}, which --draws adds; rename it first")
+    for name in (".imp", ".id"):
+        if name in copies[0].column_names:
+            raise DataError(f"the file has a column {name!r}, which --draws adds; rename it first")
     whole = pa.concat_tables(copies, promote_options="permissive")
     ids = np.tile(np.arange(1, copies[0].num_rows + 1), len(copies))
     numbers = np.repeat(np.arange(1, len(copies) + 1), copies[0].num_rows)

@@ -11,8 +11,9 @@ from typer import Argument
 import twoway as tw
 from twoway.cli.options import Json
 from twoway.cli.output import is_terminal, output_wording, print_output
+from twoway.model.model_file import count_replicates, parse_model
 from twoway.report import reported_model_form
-from twoway.storage.container import container_kind
+from twoway.storage.container import container_kind, read_container
 from twoway.text import aligned_text, counted, crossed_text, printable
 
 _MOST_TABLES = 20
@@ -47,14 +48,17 @@ def info(
 
 
 def _model_info(path: Path) -> tuple[dict[str, Any], str]:
-    pmf = tw.JointPMF.load(path)
-    content = {
+    header, arrays = read_container(path, "model")
+    pmf, n_replicates = tw.JointPMF.from_trees(*parse_model(path, header, arrays)), count_replicates(arrays)
+    content: dict[str, Any] = {
         "kind": "model",
         "rank": pmf.rank,
         "hidden": pmf.n_hidden,
         "trees": len(pmf.trees.trees),
         "weights": pmf.weights if pmf.n_hidden == 1 else None,
         "counts": pmf.counts is not None,
+        "people": None if pmf.counts is None else pmf.counts.n_people,
+        "replicates": n_replicates,
         "variables": pmf.schema.to_dict(),
         "report": None if pmf.report is None else pmf.report.to_dict(),
     }
@@ -62,8 +66,15 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
     parts = [f"a model of {form} with {counted(len(pmf.schema), 'variable')}", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))
-    kept = "the two-way counts that the model was fitted to: exact numbers, also small ones"
-    parts.append(f"counts: {'none' if pmf.counts is None else kept}")
+    if pmf.report is not None and content["people"] is not None:
+        parts.append(
+            f"weights: at least {content['people']:,} records, which count as {pmf.report.n_records:,.6g} "
+            "because their weights differ"
+        )
+    if n_replicates:
+        parts.append(f"replicates: {n_replicates:,}, for intervals")
+    counts = "the two-way counts that the model was fitted to: exact numbers, also small ones"
+    parts.append(f"counts: {'none' if pmf.counts is None else counts}")
     return content, "\n\n".join(parts)
 
 
@@ -110,14 +121,13 @@ def _variables_info(schema: Any) -> str:
         n_shown = _MOST_LABELS if is_terminal(sys.stdout) else len(variable)
         labels = [printable(question_word(label), 60) for label in variable.categories[:n_shown]]
         more = [f"… ({len(variable) - n_shown} more)"] if len(variable) > n_shown else []
-        own = [label for label in variable.missing or () if label not in USUAL]
-        # A number is remembered as text, too.
-        shown = (f"{label[0]:g} to {label[1]:g}" if isinstance(label, tuple) else str(label) for label in own)
-        gone = dict.fromkeys(shown)
-        missing = f"  (missing: {printable(', '.join(gone), 60)})" if gone else ""
+        codes = [label for label in variable.missing or () if label not in USUAL]
+        texts = (f"{code[0]:g} to {code[1]:g}" if isinstance(code, tuple) else str(code) for code in codes)
+        unique = ", ".join(dict.fromkeys(texts))  # a number is remembered as text, too
+        missing = f"  (missing: {printable(unique, 60)})" if unique else ""
         name = printable(question_word(variable.name), 200)  # as in a question, like the labels
-        said = f"{printable(variable.label, 60)}: " if variable.label else ""
-        rows.append([name, str(len(variable)), said + ", ".join([*labels, *more]) + missing])
+        wording = f"{printable(variable.label, 60)}: " if variable.label else ""
+        rows.append([name, str(len(variable)), wording + ", ".join([*labels, *more]) + missing])
     if max(len(variable.name) for variable in schema) <= _WIDE:
         return aligned_text(rows)
     return "\n".join(["variables", *(f"{name}\n    {number}: {labels}" for name, number, labels in rows[1:])])

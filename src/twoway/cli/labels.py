@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from typer import Option
-
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
+from twoway.cli.options import DataFile, Force, Json, Seed, Threads, flag, missing_option, option, out_option
 from twoway.cli.output import check_output, print_output
 from twoway.text import aligned_text, counted, printable
 
@@ -20,23 +18,19 @@ _SURE = 0.9
 
 def labels(
     data: DataFile,
-    item: str = Option("item", metavar="COLUMN", help="The column of the items."),
-    annotator: str = Option("annotator", metavar="COLUMN", help="The column of the annotators."),
-    label: str = Option("label", metavar="COLUMN", help="The column of the labels."),
-    gold: Path | None = Option(
-        None, metavar="FILE", help="Known labels of some items: a file with the column of the items and one more."
+    item: str = option("The column of the items.", "COLUMN", default="item"),
+    annotator: str = option("The column of the annotators.", "COLUMN", default="annotator"),
+    label: str = option("The column of the labels.", "COLUMN", default="label"),
+    gold: Path | None = option("Known labels of some items: a file with the column of the items and one more.", "FILE"),
+    out: Path | None = out_option("Write each item with its label and its probability to this file."),
+    proba: bool = flag("--proba", "Write the probability of every class, too."),
+    annotators: Path | None = option("Write the quality of each annotator to this file.", "FILE"),
+    questions: Path | None = option(
+        "Write which items to ask about next, and whom, to this file, the most useful first.", "FILE"
     ),
-    out: Path | None = Option(None, "-o", "--out", help="Write each item here, with its label and its probability."),
-    proba: bool = Option(False, "--proba", help="Write the probability of every class, too."),
-    annotators: Path | None = Option(None, metavar="FILE", help="Write here how good each annotator is."),
-    questions: Path | None = Option(
-        None, metavar="FILE", help="Write here which items to ask about next, and whom, the most useful first."
-    ),
-    number: int = Option(100, min=1, help="How many questions to write."),
-    missing: list[str] | None = Option(None, metavar="LABEL", help="A label that means no label; can be repeated."),
-    smoothing: float | None = Option(
-        None, help="Pseudo-labels of each row of a confusion matrix (default: by held-out labels)."
-    ),
+    number: int = option("How many questions to write.", default=100, min=1),
+    missing: list[str] | None = option("A label that means no label; can be repeated.", "LABEL"),
+    smoothing: float | None = option("Pseudo-labels of each row of a confusion matrix (default: by held-out labels)."),
     seed: Seed = 0,
     threads: Threads = None,
     force: Force = False,
@@ -66,8 +60,11 @@ def labels(
         random_state=seed,
         threads=threads,
     ).fit(read_file_table(data, columns), gold=known)
+    probabilities = model.probabilities_
+    truth = model.labels_.rename(label).to_frame().assign(probability=probabilities.max(axis=1))
+    truth = truth.join(probabilities.rename(columns="P({})".format)) if proba else truth
     for path, frame in (
-        (out, _labels_command_truth(model, label, proba)),
+        (out, truth.reset_index()),
         (annotators, model.quality()),
         (questions, model.next_questions(number) if questions else None),
     ):
@@ -77,15 +74,8 @@ def labels(
     print_output(content, _labels_command_text(content), json=json)
 
 
-def _labels_command_truth(model: tw.LabelAggregator, label: str, proba: bool) -> Any:
-    """Return the items, with their labels and probabilities."""
-    probabilities = model.probabilities_
-    truth = model.labels_.rename(label).to_frame().assign(probability=probabilities.max(axis=1))
-    return (truth.join(probabilities.rename(columns="P({})".format)) if proba else truth).reset_index()
-
-
 def _labels_command_arrow(frame: Any) -> Any:
-    """Return a frame as an Arrow table; names of several types become text."""
+    """Return a frame as an Arrow table; labels of several types become text."""
     import pyarrow as pa
 
     for name in frame.columns:
@@ -96,13 +86,13 @@ def _labels_command_arrow(frame: Any) -> Any:
 
 def _labels_command_summary(model: tw.LabelAggregator) -> dict[str, Any]:
     quality = model.quality().sort_values("information", ascending=False, kind="stable")
-    found = model.labels_.value_counts()
+    n_items = model.labels_.value_counts()
     return {
         "items": len(model.items_),
         "annotators": len(model.annotators_),
         "labels": int(quality["labels"].sum()),
         "classes": [
-            {"label": name, "share": share, "items": int(found.get(name, 0))}
+            {"label": name, "share": share, "items": int(n_items.get(name, 0))}
             for name, share in zip(model.classes_.tolist(), model.class_prior_, strict=True)
         ],
         "uncertain": int((model.probabilities_.max(axis=1) < _SURE).sum()),
@@ -116,15 +106,13 @@ def _labels_command_summary(model: tw.LabelAggregator) -> dict[str, Any]:
 
 def _labels_command_text(content: dict[str, Any]) -> str:
     classes = [["class", "share", "items"]]
-    classes += [[printable(one["label"]), f"{one['share']:.3f}", f"{one['items']:,}"] for one in content["classes"]]
+    classes += [[printable(row["label"]), f"{row['share']:.3f}", f"{row['items']:,}"] for row in content["classes"]]
     rows = [["annotator", "labels", "accuracy", "95% interval", "information"]]
-    for which in ("best", "worst"):
-        for one in content[which]:
-            shares = f"{one['accuracy']:.3f}", f"{one['low']:.3f} to {one['high']:.3f}"
-            rows.append([printable(one["annotator"]), f"{one['labels']:,}", *shares, f"{one['information']:.3f} nats"])
-        n_hidden = content["annotators"] - 2 * _SHOWN
-        if which == "best" and n_hidden > 0:
-            rows.append([f"… {n_hidden:,} more", "", "", "", ""])
+    for row in (*content["best"], *content["worst"]):
+        shares = f"{row['accuracy']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"
+        rows.append([printable(row["annotator"]), f"{row['labels']:,}", *shares, f"{row['information']:.3f} nats"])
+    if (n_hidden := content["annotators"] - 2 * _SHOWN) > 0:
+        rows.insert(1 + _SHOWN, [f"… {n_hidden:,} more", "", "", "", ""])
     n_items, n_uncertain = content["items"], content["uncertain"]
     be = "is" if n_uncertain == 1 else "are"
     head = [

@@ -1,20 +1,40 @@
-"""Options that several commands share, and what their text asks for."""
+"""Options that several commands share, and what their text asks of records and models."""
 
 from __future__ import annotations
 
 import fnmatch
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from typer import Argument, Option
 
 import twoway as tw
+from twoway.data.binning import make_bins, number_to_bin, numbers_to_bin
+from twoway.data.missing import Markers
 from twoway.errors import DataError, check_known, unknown_name
 from twoway.questions.conditions import condition_labels
 from twoway.questions.language import groups_to_parse, parse_terms
+from twoway.text import counted, shortlist
+
+
+def option(text: str, metavar: str | None = None, *names: str, default: Any = None, **settings: Any) -> Any:
+    """Return an option with its help text; without names, it has that of the parameter."""
+    return Option(default, *names, help=text, metavar=metavar, **settings)
+
+
+def out_option(text: str, metavar: str | None = None, default: Path | None = None) -> Any:
+    """Return the option for the file to write."""
+    return option(text, metavar, "-o", "--out", default=default)
+
+
+def flag(name: str, text: str) -> Any:
+    """Return an option without a value, which has no counterpart such as ``--no-json``."""
+    return option(text, None, name, default=False)
+
 
 Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
@@ -47,9 +67,10 @@ DataFile = Annotated[
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DEFAULT_BINS = 5
+_MOST_NAMED = 6
 
 
-def missing_option(given: Sequence[str] | None, only: Sequence[str] | None = None) -> tw.MissingLabels:
+def missing_option(values: Sequence[str] | None, only: Sequence[str] | None = None) -> tw.MissingLabels:
     """Return the values that mean missing, in every column or in one (``income=-9,98``).
 
     A code that can be parsed as a number matches the text and the number. Codes for one column are separated by commas;
@@ -62,7 +83,7 @@ def missing_option(given: Sequence[str] | None, only: Sequence[str] | None = Non
     """
     labels: list[object] = [""] if only else []
     columns: dict[str, list[object]] = {}
-    for text in (*(given or ()), *(only or ())):
+    for text in (*(values or ()), *(only or ())):
         name, sign, codes = ("", "", text[1:]) if text.startswith("=") else text.rpartition("=")
         parts = [part.strip() for part in codes.split(",")]
         if not sign and not all(map(_NUMBER.fullmatch, parts)):
@@ -89,8 +110,8 @@ def where_option(conditions: Sequence[str] | None) -> str | None:
     return conditions[0] if len(conditions) == 1 else " AND ".join(f"({condition}\n)" for condition in conditions)
 
 
-def names_option(given: Iterable[str] | None, known: Sequence[str]) -> list[str]:
-    """Split names at commas; a known name that contains a comma is kept whole. A pattern stands for all that match it.
+def names_option(texts: Iterable[str] | None, known: Sequence[str]) -> list[str]:
+    """Split names at commas, except known names that contain one, and replace patterns by the names they match.
 
     Examples
     --------
@@ -98,7 +119,7 @@ def names_option(given: Iterable[str] | None, known: Sequence[str]) -> list[str]
     ['age', 'vote', 'a, b', 'q1', 'q2']
     """
     names: list[str] = []
-    for text in given or ():
+    for text in texts or ():
         parts = [text] if text in known else [part.strip() for part in text.split(",") if part.strip()]
         for part in parts:
             names += [part] if part in known else fnmatch.filter(known, part) or [part]
@@ -114,29 +135,27 @@ def bins_option(text: str, known: Sequence[str]) -> tuple[str, int | list[float]
     >>> [bins_option(text, ["age"]) for text in ("age=4", "age=18,40,65", "age=40,")]
     [('age', 4), ('age', [18.0, 40.0, 65.0]), ('age', [40.0])]
     """
-    from twoway.data.binning import number_to_bin
-
     if text in known:
         return text, _DEFAULT_BINS
-    name, _, wanted = text.rpartition("=")
+    name, _, bins = text.rpartition("=")
     if name not in known:
         raise unknown_name("column", name or text, known, where=" to put into bins")
-    if "," in wanted:
-        cuts = [number_to_bin(cut) for cut in wanted.removesuffix(",").split(",")]
+    if "," in bins:
+        cuts = [number_to_bin(cut) for cut in bins.removesuffix(",").split(",")]
         numbers = [cut for cut in cuts if cut is not None]
         if len(numbers) < len(cuts) or any(low >= high for low, high in itertools.pairwise(numbers)):
             raise DataError(f"--bins {text}: the numbers between bins must be finite and ascend, as in {name}=18,40,65")
         return name, numbers
-    if not wanted.isdigit() or int(wanted) < 2:
+    if not bins.isdigit() or int(bins) < 2:
         raise DataError(
             f"--bins {text}: the number of bins must be a whole number of at least 2; the numbers between bins are "
             f"separated by commas, as in {name}=18,40,65"
         )
-    return name, int(wanted)
+    return name, int(bins)
 
 
 def missing_option_hint(labels: Iterable[object]) -> list[str]:
-    """Return the few labels that are not numbers among many that are: most likely codes for missing cells.
+    """Return the labels that are not numbers if most of the others are: these are probably codes for missing cells.
 
     Examples
     --------
@@ -145,8 +164,6 @@ def missing_option_hint(labels: Iterable[object]) -> list[str]:
     >>> missing_option_hint([1, 2])
     []
     """
-    from twoway.data.binning import number_to_bin
-
     texts = [label for label in labels if isinstance(label, str)]
     odd = [text for text in texts if number_to_bin(text) is None]
     return odd if len(odd) <= 0.25 * len(texts) else []
@@ -172,9 +189,76 @@ def replicate_kind_option(text: str | None) -> dict[str, Any]:
 
 
 def rules_option(source: Any, impossible: Iterable[str] | None, exact: Iterable[str] | None) -> dict[str, Any]:
-    """Return what nobody is, and the variables of the tables that must hold exactly, of a model's or tables' schema."""
+    """Return impossible combinations, and the variables of tables that must hold exactly, as the library takes them."""
     schema, groups = source.schema, groups_to_parse(source)
     return {
         "impossible": [condition_labels(schema, parse_terms(text, schema, groups)) for text in impossible or ()],
         "exact": [names_option([names], schema.names) for names in exact or ()],
     }
+
+
+def bins_option_columns(
+    table: Any, requests: Sequence[str], missing: tw.MissingLabels, weighed: Mapping[str, Any]
+) -> tw.Columns:
+    """Return the columns that --bins names, cut into bins of about equally many records, or as given.
+
+    Counts and weights are taken into account.
+    """
+    columns = [table.column(name) for name in weighed.values() if name is not None and requests]
+    weights = [numbers_to_bin(column, Markers()) for column in columns]
+    # Invalid ones are reported when the records are read.
+    known = [np.where(np.isfinite(numbers), numbers, 0.0) for numbers in weights if numbers is not None]
+    declared: dict[str, Any] = {}
+    for request in requests:
+        name, wanted = bins_option(request, table.column_names)
+        column = table.column(name)
+        numbers = numbers_to_bin(column, missing.markers(name))
+        if numbers is None:
+            odd = missing_option_hint(column.unique().to_pylist())
+            options = " ".join(f"--missing {label!r}" for label in odd[:3])
+            also = f": it also holds {shortlist(odd, 3)}; {options} reads that as missing" if odd else ""
+            raise DataError(f"column {name!r} does not hold numbers, which --bins needs{also}")
+        how: dict[str, Any] = {"n_bins": wanted} if isinstance(wanted, int) else {"cuts": wanted}
+        bins = make_bins(name, numbers, np.prod(known, axis=0) if known else None, **how).variable
+        if len(bins) == 1:
+            raise DataError(f"column {name!r} has too few different numbers for {wanted} bins")
+        declared[name] = {"cuts": bins.edges}
+    return tw.Columns(declared)
+
+
+def check_max_categories_option(table: Any, names: Sequence[str], most: int) -> None:
+    """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
+    import pyarrow as pa
+
+    many: dict[str, int] = {}
+    numbers = []
+    for name in names:
+        column = table.column(name)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_nested(kind):
+            raise DataError(f"column {name!r} has type {kind}, which is not categorical; --drop {name!r} leaves it out")
+        n_distinct = len(column.cast(kind).unique().drop_null())
+        if n_distinct > most:
+            many[name] = n_distinct
+            # A whole number for each record is an identifier.
+            is_identifier = pa.types.is_integer(kind) and n_distinct == table.num_rows
+            if pa.types.is_floating(kind) or (pa.types.is_integer(kind) and not is_identifier):
+                numbers.append(name)
+    if not many:
+        return
+    more = len(many) - _MOST_NAMED
+    problems = [f"column {name!r} has {n:,} distinct values in {table.num_rows:,} records" for name, n in many.items()]
+    problems[_MOST_NAMED:] = [f"{counted(more, 'more column')} with too many"] if more > 0 else []
+    by_kind = {"free text": [name for name in many if name not in numbers], "measurements": numbers}
+    groups = {kind: group for kind, group in by_kind.items() if group}
+    ways = []
+    for group in groups.values():
+        pronoun = "it" if len(group) == 1 else "them"
+        first = [*group[:_MOST_NAMED], *(["…"] if len(group) > _MOST_NAMED else [])]
+        bins = f"{' '.join(f'--bins {name!r}' for name in first)} bins {pronoun}, " if group is numbers else ""
+        ways.append(f"{bins}--drop {','.join(first)!r} leaves {pronoun} out")
+    raise DataError(
+        f"{'; '.join(problems)}: {', '.join(groups)} or an identifier? {'; '.join(ways)}; "
+        f"--max-categories {max(many.values())} keeps every value as a category"
+        f"{'; `twoway columns` writes a file that bins them or leaves them out' if more > 0 else ''}"
+    )

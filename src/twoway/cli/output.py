@@ -16,6 +16,8 @@ from twoway.errors import DataError, MissingFileError, TwowayError
 from twoway.text import ADDRESS, escaped, plain_data, without_password
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from twoway.data.files.file_set import FileSet
 
 
@@ -30,7 +32,7 @@ def say(text: str = "", *, err: bool = False) -> None:
         print(escaped(text, keep="\n"), file=stream, flush=True)
 
 
-# Advice in messages of the library, as options of the command line.
+# Messages of the library name its parameters; here they become options of the command line.
 _AS_OPTIONS = (
     (re.compile(r"\b(unseen|solver|structure)='([\w+-]+)'"), r"--\1 \2"),
     (re.compile(r"\bmax_categories\b"), "--max-categories"),
@@ -92,25 +94,28 @@ def check_output(
     folder, a pattern or the address of a database. Records are written only in formats that can be read; models and
     tables not under the name of a data file.
     """
-    from twoway.data.files.formats import is_data_format, written_format
+    from twoway.data.files.formats import is_data_format
+    from twoway.data.files.writing import written_format
 
     if path is None:
         return
     if ADDRESS.match(str(path)) and not path.parent.is_dir():
-        shown = without_password(str(path))
-        raise DataError(f"cannot write {shown!r}: it is an address, and outputs are local files")
+        raise DataError(f"cannot write {without_password(str(path))!r}: it is an address, and outputs are local files")
     if path.is_dir():
         raise OutputExistsError(f"cannot write {str(path)!r}: it is a folder; name a file")
     folder = Path(os.path.realpath(path)).parent  # of what a link leads to
     if not folder.is_dir():
         missing = path.parent if not path.parent.is_dir() else folder
         raise MissingFileError(f"cannot write {str(path)!r}: there is no folder {str(missing)!r}")
+    # A new file is written beside the old one; a device is written to as it is.
+    if (path.is_file() or not path.exists()) and not os.access(folder, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     if path.is_file() and any(_is_output(path, os.fspath(source)) for source in inputs if source is not None):
         raise OutputExistsError(f"cannot write {str(path)!r}: it is an input of this command; name another file")
     if is_records:
         written_format(path)
     if is_model and is_data_format(path):
-        raise DataError(f"cannot write {str(path)!r}: its name is that of a data file; use .twoway or .tables")
+        raise DataError(f"cannot write {str(path)!r}: it has the name of a data file; use .twoway or .tables")
     if path.exists() and not path.is_file():
         return  # a device or a pipe
     if path.exists() and not force:
@@ -141,7 +146,19 @@ def has_progress_output() -> bool:
     return is_terminal(sys.stderr)
 
 
-def write_output(table: Any, out: Path | None, *, as_json: bool = False, like: FileSet | None = None) -> None:
+def write_text_output(text: str, out: Path | None, done: str) -> None:
+    """Write lines of text to a file and say what was done; or print them, escaped if standard output is a terminal."""
+    from twoway.storage.atomic_files import atomic_file
+
+    if out is None:
+        print(escaped(text, keep="\n") if is_terminal(sys.stdout) else text, end="")
+        return
+    with atomic_file(out) as stream:
+        stream.write(text.encode())
+    say(f"{done}: {out}")
+
+
+def write_output(table: pa.Table, out: Path | None, *, as_json: bool = False, like: FileSet | None = None) -> None:
     """Write an Arrow table to a file, or as CSV or JSON lines to standard output, escaped if that is a terminal.
 
     SPSS and Stata files get the labels that the files ``like`` have.

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer import Argument, Option
+from typer import Argument
 
 import twoway as tw
-from twoway.cli.options import Json, Seed
+from twoway.cli.options import Json, Seed, flag, option
 from twoway.cli.output import has_progress_output, print_output
 
 
 def plan(
     model: Path | None = Argument(None, metavar="[MODEL]", help="A model to plan with; or use --variables and --rank."),
-    error: float = Option(0.05, help="The allowed error of a probability, as total variation."),
-    of: str = Option("", metavar="VARIABLES", help="The variables of interest, separated by commas (default: all)."),
-    observed: float = Option(1.0, help="The share of cells that will be observed."),
-    tables: bool = Option(False, "--tables", help="Only two-way tables will be available."),
-    variables: int | None = Option(None, help="Without a model: the number of variables."),
-    categories: int = Option(4, help="Without a model: the number of categories of each."),
-    rank: int | None = Option(None, help="Without a model: the number of components."),
-    trials: int = Option(3, help="The number of trials for each number of records."),
+    error: float = option("The allowed error of a probability, as total variation.", default=0.05),
+    of: str = option("The variables of interest, separated by commas (default: all).", "VARIABLES", default=""),
+    observed: float = option("The share of cells that will be observed.", default=1.0),
+    tables: bool = flag("--tables", "Only two-way tables will be available."),
+    variables: int | None = option("Without a model: the number of variables."),
+    categories: int = option("Without a model: the number of categories of each.", default=4),
+    rank: int | None = option("Without a model: the number of components."),
+    trials: int = option("The number of trials for each number of records.", default=3),
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

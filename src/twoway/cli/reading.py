@@ -10,24 +10,27 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from typer import BadParameter, Option
+from typer import BadParameter
 from typer.models import OptionInfo
 
 import twoway as tw
 from twoway.cli.options import (
     bins_option,
+    bins_option_columns,
+    check_max_categories_option,
+    flag,
     missing_option,
     names_option,
+    option,
     replicate_kind_option,
     rules_option,
     where_option,
 )
-from twoway.cli.table_columns import binned_table_columns, check_table_columns
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.file_table import read_file_table
 from twoway.data.files.text_files import NO_TEXT
 from twoway.data.reader import check_reader_columns, reader_columns
-from twoway.errors import DataError, UnknownNameError, check_known
+from twoway.errors import DataError, UnknownNameError
 from twoway.storage.container import container_kind
 from twoway.text import without_password
 
@@ -36,8 +39,10 @@ if TYPE_CHECKING:
 
     from twoway.fitting.sources import United
 
+OF_DATA = ("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories")
+"""The options of commands that read files of records: `Reading.records`."""
 TO_READ = (
-    *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories"),
+    *OF_DATA,
     *("tables", "layout", "area", "kind", "total", "errors", "impossible", "exact", "db", "table"),
 )
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
@@ -54,86 +59,71 @@ class Reading:
     A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_options`.
     """
 
-    only: list[str] | None = Option(
-        None, metavar="COLUMNS", help="Use only these columns, separated by commas; 'q*' for all that match."
-    )
-    drop: list[str] | None = Option(None, metavar="COLUMNS", help="Leave these columns out, separated by commas.")
-    missing: list[str] | None = Option(
-        None,
-        metavar="[COLUMN=]CODES",
-        help="Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
+    only: list[str] | None = option("Use only these columns, separated by commas; 'q*' for all that match.", "COLUMNS")
+    drop: list[str] | None = option("Leave these columns out, separated by commas.", "COLUMNS")
+    missing: list[str] | None = option(
+        "Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
         "for one column: income=-9,refused. Without a column, only numbers are separated by commas. Repeatable.",
+        "[COLUMN=]CODES",
     )
-    missing_only: list[str] | None = Option(
-        None, metavar="[COLUMN=]CODES", help="Like --missing, but replaces NA and the others; empty cells stay missing."
+    missing_only: list[str] | None = option(
+        "Like --missing, but replaces NA and the others; empty cells stay missing.", "[COLUMN=]CODES"
     )
-    bins: list[str] | None = Option(
-        None,
-        metavar="COLUMN[=N|=CUT,CUT…]",
-        help="Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
+    bins: list[str] | None = option(
+        "Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
         "given numbers: age=18,40,65.",
+        "COLUMN[=N|=CUT,CUT…]",
     )
-    counts: str | None = Option(
-        None, metavar="COLUMN", help="The column with the number of identical records that each row stands for."
+    counts: str | None = option("The column with the number of identical records that each row stands for.", "COLUMN")
+    weights: str | None = option("The column with the weight of each record.", "COLUMN")
+    where: list[str] | None = option(
+        "Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
+        "CONDITION",
     )
-    weights: str | None = Option(None, metavar="COLUMN", help="The column with the weight of each record.")
-    where: list[str] | None = Option(
-        None,
-        metavar="CONDITION",
-        help="Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
+    unseen: str = option("How to treat labels that the model does not know.", "error|missing", default="error")
+    extend: bool = flag("--extend", "Add unknown labels as new categories instead of ending with an error.")
+    columns: Path | None = option(
+        "What the columns are: order, labels, codes for missing; `twoway columns` writes it.", "TOML"
     )
-    unseen: str = Option("error", metavar="error|missing", help="How to treat labels that the model does not know.")
-    extend: bool = Option(
-        False, "--extend", help="Add unknown labels as new categories instead of ending with an error."
+    max_categories: int = option(
+        "Reject columns with more distinct values than this.", "N", default=MAX_CATEGORIES, min=1
     )
-    columns: Path | None = Option(
-        None, metavar="TOML", help="What the columns are: order, labels, codes for missing; `twoway columns` writes it."
+    tables: Path | None = option(
+        "Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
     )
-    max_categories: int = Option(
-        MAX_CATEGORIES, min=1, metavar="N", help="Reject columns with more distinct values than this."
+    kind: str | None = option(
+        "What the numbers in --tables are: counts, joint, row or column percentages (default: found)."
     )
-    tables: Path | None = Option(
-        None, help="Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
+    layout: Path | None = option("What the rows and columns of --tables are; `twoway tables read` writes it.", "TOML")
+    area: str | None = option("The area to use, where --tables has many.", "NAME")
+    total: float | None = option("The number of records behind each table, if it is not in it.", "N")
+    errors: Path | None = option(
+        "Standard errors of --tables: a file of the same shape, or a folder with NAME_se.csv or NAME_moe.csv."
     )
-    kind: str | None = Option(
-        None, help="What the numbers in --tables are: counts, joint, row or column percentages (default: found)."
+    impossible: list[str] | None = option(
+        "What nobody is: 'age = 0-14, marital = married'. Of tables only. Repeatable.", "CONDITIONS"
     )
-    layout: Path | None = Option(
-        None, metavar="TOML", help="What the rows and columns of --tables are; `twoway tables read` writes it."
+    exact: list[str] | None = option(
+        "Variables whose published table must hold exactly: age, or 'age, sex'. Repeatable.", "NAMES"
     )
-    area: str | None = Option(None, metavar="NAME", help="The area to use, where --tables has many.")
-    total: float | None = Option(None, metavar="N", help="The number of records behind each table, if it is not in it.")
-    errors: Path | None = Option(
-        None,
-        help="Standard errors of --tables: a file of the same shape, or a folder with NAME_se.csv or NAME_moe.csv.",
+    db: str | None = option("Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …", "URL")
+    table: str | None = option("The table of the database.", "NAME")
+    strata: str | None = option("The stratum of each record.", "COLUMN")
+    units: str | None = option("The primary sampling unit (cluster) of each record.", "COLUMN")
+    population: str | None = option(
+        "The number of units that the record's stratum has in the whole population.", "COLUMN"
     )
-    impossible: list[str] | None = Option(
-        None, metavar="CONDITIONS", help="What nobody is: 'age = 0-14, marital = married'. Of tables only. Repeatable."
+    replicate_weights: list[str] | None = option(
+        "Replicate weights of the survey, separated by commas, or a pattern: 'repw*'.", "COLUMNS"
     )
-    exact: list[str] | None = Option(
-        None, metavar="NAMES", help="Variables whose published table must hold exactly: age, or 'age, sex'. Repeatable."
-    )
-    db: str | None = Option(
-        None, metavar="URL", help="Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …"
-    )
-    table: str | None = Option(None, metavar="NAME", help="The table of the database.")
-    strata: str | None = Option(None, metavar="COLUMN", help="The stratum of each record.")
-    units: str | None = Option(None, metavar="COLUMN", help="The primary sampling unit (cluster) of each record.")
-    population: str | None = Option(
-        None, metavar="COLUMN", help="The number of units that the record's stratum has in the whole population."
-    )
-    replicate_weights: list[str] | None = Option(
-        None, metavar="COLUMNS", help="Replicate weights of the survey, separated by commas, or a pattern: 'repw*'."
-    )
-    replicate_kind: str | None = Option(
-        None,
-        metavar="KIND[:NUMBER]",
-        help="What they are: bootstrap, brr, fay or jackknife (default: recognized by their ratios to the weights), "
+    replicate_kind: str | None = option(
+        "What they are: bootstrap, brr, fay or jackknife (default: recognized by their ratios to the weights), "
         "with Fay's coefficient, as in fay:0.3, or what a squared deviation counts, as in jackknife:0.9.",
+        "KIND[:NUMBER]",
     )
     offered: tuple[str, ...] = ()
     """The options that the command has."""
-    found: dict[Path, FileSet] = field(default_factory=dict, repr=False)
+    file_sets: dict[Path, FileSet] = field(default_factory=dict, repr=False)
     """The files of the names that were looked up."""
 
     def __post_init__(self) -> None:
@@ -142,14 +132,14 @@ class Reading:
 
     @functools.cached_property
     def labels(self) -> tw.MissingLabels:
-        """What means "not observed"."""
+        """The labels that mean "not observed"."""
         return missing_option(self.missing, self.missing_only)
 
     def files(self, path: Path) -> FileSet:
-        """Return the files that a name stands for; what is elsewhere is fetched once per command."""
-        if path not in self.found:
-            self.found[path] = find_files(path)
-        return self.found[path]
+        """Return the files that a name stands for; remote files are fetched once per command."""
+        if path not in self.file_sets:
+            self.file_sets[path] = find_files(path)
+        return self.file_sets[path]
 
     @functools.cached_property
     def declared(self) -> tw.Columns:
@@ -165,27 +155,26 @@ class Reading:
         """Return the columns to use, without those of counts, weights and the design; strata are variables, too."""
         column_of = {new: name for new, name in self.declared.new_names(names).items() if new not in names}
         chosen, dropped = (
-            [column_of.get(name, name) for name in names_option(given, [*names, *column_of])]
-            for given in (self.only, self.drop)
+            [column_of.get(name, name) for name in names_option(option, [*names, *column_of])]
+            for option in (self.only, self.drop)
         )
         replicates = names_option(self.replicate_weights, names)
         used = {*dropped, self.counts, self.weights, self.units, self.population, *replicates}
         return [name for name in chosen or names if name not in used]
 
     def design(self, data: Sequence[Path]) -> tw.Design | None:
-        """Return how the sample was drawn; None where no option says it."""
+        """Return the design of the sample; None without an option for it."""
         if not self.design_columns:
             return None
         columns = {what: self.design_columns[what] for what in OF_DESIGN[:3] if what in self.design_columns}
         if not columns and not self.replicate_weights:
-            raise DataError("--replicate-kind says what --replicate-weights are; name their columns")
+            raise DataError("--replicate-kind needs --replicate-weights, the columns of these weights")
         if len(data) != 1 or container_kind(data[0]) is not None:
             raise DataError("the design of a survey needs its records, in one file")
         files = self.files(data[0])
-        check_known("column", files.columns, *columns.values())
         replicates = names_option(self.replicate_weights, files.columns)
-        wanted = list(dict.fromkeys([*columns.values(), *replicates]))
-        frame = read_file_table(files, wanted, where=self.condition).to_pandas()
+        names = list(dict.fromkeys([*columns.values(), *replicates]))
+        frame = read_file_table(files, names, where=self.condition).to_pandas()
         weights = frame[replicates].apply(self._replicate_numbers) if replicates else None
         parts = {what: frame[column] for what, column in columns.items()}
         return tw.Design(**parts, replicates=weights, **replicate_kind_option(self.replicate_kind))
@@ -200,24 +189,28 @@ class Reading:
     def like(self, columns: Mapping[str, str], data: Path | None) -> Reading:
         """Return the reading with the columns of weights, counts and design that a model or tables remember.
 
-        Options that are given are kept, and "none" does without. A column that a file lacks is an error; of a database
-        (None), its reader says so.
+        Options on the command line take precedence, and "none" means no column. A column that the file lacks is an
+        error; for a database (None), its reader raises it.
         """
         known, chosen = None if data is None else self.files(data).columns, dict[str, Any]()
-        # A design is one thing: what is given says all of it.
+        # Options for a design replace all of the remembered design.
         forgotten = OF_DESIGN if self.design_columns else ()
         for what in ("weights", "counts", *OF_DESIGN):
-            given, column = getattr(self, what), None if what in forgotten else columns.get(what)
-            if given == "none" and "none" not in (known or ()):
+            option, column = getattr(self, what), None if what in forgotten else columns.get(what)
+            if option == "none" and "none" not in (known or ()):
                 chosen[what] = None
-            elif not given and column is not None and what in self.offered:
+            elif not option and column is not None and what in self.offered:
                 if known is not None and column not in known and not what.startswith("replicate"):
                     raise UnknownNameError(
-                        f"the model was fitted with the {what} in the column {column!r}, which {str(data)!r} lacks: "
-                        f"--{what} COLUMN names another one, --{what} none does without"
+                        f"the model was fitted with the {what} in column {column!r}, which {str(data)!r} lacks; "
+                        f"use --{what} COLUMN to name another column, or --{what} none to use no {what}"
                     )
                 chosen[what] = [column] if what == "replicate_weights" else column
         return replace(self, **chosen)
+
+    def like_model(self, pmf: tw.JointPMF, data: Path) -> Reading:
+        """Return the reading with the columns that a model remembers, see `like`."""
+        return self.like({} if pmf.report is None else pmf.report.columns, data)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -237,17 +230,16 @@ class Reading:
         if bool(data) + (self.tables is not None) + (self.db is not None) != 1:
             raise BadParameter("give either DATA (files of records or tables), --tables or --db")
         if self.db is not None:
-            with self.database(self.db, self.table) as source:
-                return unite_sources({f"the table {self.table}": open_source(source)})
+            with self.database(self.db, self.table) as table:
+                return United(open_source(table), ())
         if self.tables is not None:
             return United(self._with_rules(tw.read_published(self.tables, area=self.area, **self.published)), ())
         if any(option is not None for option in (self.layout, self.area, self.errors)):
             raise DataError("--layout, --area and --errors need --tables")
-        if len(data) == 1 and container_kind(data[0]) == "published":
-            return United(self._with_rules(tw.PublishedTables.load(data[0])), ())
         if len(data) == 1:
-            united = unite_sources({str(data[0]): self._open(data[0])})
-            return united._replace(source=self._with_rules(united.source))
+            is_published = container_kind(data[0]) == "published"
+            source = tw.PublishedTables.load(data[0]) if is_published else self._open(data[0])
+            return United(self._with_rules(source), ())
         if self.impossible or self.exact:
             raise DataError("--impossible and --exact are for tables: give --tables, or one file of tables")
         if self.bins:
@@ -255,13 +247,13 @@ class Reading:
                 "--bins would find different bins in each file; bin the numbers before fitting several files"
             )
         if len(set(data)) < len(data):
-            raise DataError("a file is given twice, so that its records would count twice")
+            raise DataError("a file is given twice; its records would be counted twice")
         columns = {path: [] if container_kind(path) else self.files(path).columns for path in data}
         self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
         return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})
 
     def _with_rules(self, source: Any) -> Any:
-        """Return tables with what nobody is, and with what must hold exactly."""
+        """Return tables with the combinations that are impossible, and with the tables that must hold exactly."""
         if not (self.impossible or self.exact):
             return source
         if isinstance(source, tw.Tables):
@@ -320,23 +312,23 @@ class Reading:
         numbers: dict[str, Any] = {"counts": self.counts or declared.counts}
         numbers["weights"] = self.weights or declared.weights
         check_reader_columns(files.columns, **numbers)
-        kept = [name for name in self.choose(files.columns) if declared[name].use and name not in numbers.values()]
-        if not kept:
+        names = [name for name in self.choose(files.columns) if declared[name].use and name not in numbers.values()]
+        if not names:
             raise DataError(f"no column of {files.name!r} is left to use")
-        is_streamed = files.is_large(kept)
-        needed = [bins_option(text, kept)[0] for text in self.bins or ()] if is_streamed else kept
+        is_streamed = files.is_large(names)
+        needed = [bins_option(text, names)[0] for text in self.bins or ()] if is_streamed else names
         if needed:
             columns = reader_columns(list(dict.fromkeys(needed)), **numbers) or []
             table = read_file_table(files, columns, missing=labels, where=self.condition, schema=declared.bins)
             if table.num_rows == 0:
                 met = "" if self.condition is None else f" that meet the condition {self.condition!r}"
                 raise DataError(f"{files.name!r} has columns but no records{met}")
-        binned = binned_table_columns(table, self.bins or (), declared.add_to(labels), numbers)
-        declared = replace(binned.over(declared), only=kept)
+        binned = bins_option_columns(table, self.bins or (), declared.add_to(labels), numbers)
+        declared = replace(binned.over(declared), only=names)
         if is_streamed:
             most, where = self.max_categories, self.condition
             return tw.FileRecords(files, columns=declared, missing=labels, max_categories=most, where=where, **numbers)
-        check_table_columns(table, [name for name in kept if not declared[name].cuts], self.max_categories)
+        check_max_categories_option(table, [name for name in names if not declared[name].cuts], self.max_categories)
         return tw.Records(table, columns=declared, missing=labels, **numbers)
 
     def read_by(self, schema: tw.Schema, path: Path) -> tuple[Any, tw.Records]:
@@ -348,8 +340,8 @@ class Reading:
         try:
             files = self.files(path)
             table = read_file_table(files, where=self.condition, **common)
-            own = files.declared.among(table.column_names)
-            return table, tw.Records(table, columns=own, counts=self.counts, weights=self.weights, **common)
+            columns = files.declared.among(table.column_names)
+            return table, tw.Records(table, columns=columns, counts=self.counts, weights=self.weights, **common)
         except UnknownNameError as error:
             can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
             raise UnknownNameError(f"{error}{'; --extend makes them categories' if can_extend else ''}") from error
@@ -384,9 +376,9 @@ class Reading:
         options = [Parameter(name, keyword, default=getattr(cls, name), annotation=hints[name]) for name in offered]
 
         @functools.wraps(command)
-        def expanded(**given: Any) -> None:
-            chosen = {name: given.pop(name) for name in offered}
-            command(reading=cls(**chosen, offered=offered), **given)
+        def expanded(**values: Any) -> None:
+            chosen = {name: values.pop(name) for name in offered}
+            command(reading=cls(**chosen, offered=offered), **values)
 
         expanded.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
         expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *options)}

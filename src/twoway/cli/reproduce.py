@@ -8,9 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from typer import Argument, Exit, Option, echo
+from typer import Argument, Exit, echo
 
-from twoway.cli.options import Json
+from twoway.cli.options import Json, flag, option
 from twoway.cli.output import say_json
 
 if TYPE_CHECKING:
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 def reproduce(
     tables: list[str] | None = Argument(None, metavar="[TABLE]...", help="Tables by name, or 'all'."),
-    list_tables: bool = Option(False, "--list", help="Name every table and method, and exit."),
-    size: str = Option("paper", help="'paper', or 'smoke' for small trials that take seconds."),
-    trials: int | None = Option(None, help="Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size."),
-    jobs: int | None = Option(None, help="Fits at a time, each in a process; by default one per core."),
-    out: Path = Option(Path("reproduce-output"), help="The folder for results; fits saved there are not run again."),
-    movielens: str = Option(
-        "ml-latest-small",
-        help="The release of MovieLens to use: the path to its folder or zip, or its name there in the subfolder "
+    list_tables: bool = flag("--list", "Name every table and method, and exit."),
+    size: str = option("'paper', or 'smoke' for small trials that take seconds.", default="paper"),
+    trials: int | None = option("Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size."),
+    jobs: int | None = option("Fits at a time, each in a process; by default one per core."),
+    out: Path = option("The folder for results; fits saved there are not run again.", default=Path("reproduce-output")),
+    movielens: str = option(
+        "The release of MovieLens to use: the path to its folder or zip, or its name there in the subfolder "
         "'movielens' of TWOWAY_DATA.",
+        default="ml-latest-small",
     ),
-    methods: str = Option("", help="Methods to run, separated by commas; by default all."),
-    page: Path | None = Option(
-        None, help="Also write all tables in OUT to this Markdown page, below its mark; others on it are kept."
+    methods: str = option("Methods to run, separated by commas; by default all.", default=""),
+    page: Path | None = option(
+        "Also write all tables in OUT to this Markdown page, below its mark; others on it are kept."
     ),
     json: Json = False,
 ) -> None:

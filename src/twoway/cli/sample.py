@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typer import Option
-
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, Out, Seed
+from twoway.cli.options import Force, Json, Model, Out, Seed, option
 from twoway.cli.output import check_output, write_output
 
 
 def sample(
     model: Model,
-    n: int = Option(10, "-n", help="The number of records."),
+    n: int = option("The number of records.", None, "-n", default=10),
     out: Out = None,
-    given: str = Option("", metavar="CONDITIONS", help="Draw records that meet these: 'age = 30-39, vote != no'."),
+    given: str = option("Draw records that meet these: 'age = 30-39, vote != no'.", "CONDITIONS", default=""),
     seed: Seed = 0,
     json: Json = False,
     force: Force = False,
@@ -36,5 +34,5 @@ def sample(
 
     check_output(out, force, model, is_records=True)
     pmf = model_given_conditions(tw.JointPMF.load(model), given)
-    drawn = pmf.from_parameters(tw.Schema(tuple(map(plain, pmf.schema))), pmf.parameters)
+    drawn = pmf.from_trees(tw.Schema(tuple(map(plain, pmf.schema))), pmf.trees)
     write_output(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)

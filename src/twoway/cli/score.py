@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from typer import Option
-
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out
+from twoway.cli.options import DataFile, Force, Json, Model, Out, option
 from twoway.cli.output import check_output, say, say_json, write_output
 from twoway.cli.reading import Reading
 
@@ -20,9 +18,7 @@ def score(
     data: DataFile,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
     out: Out = None,
-    top: int | None = Option(
-        None, min=1, metavar="N", help="Instead, show the N least probable records and their surprising cells."
-    ),
+    top: int | None = option("Instead, show the N least probable records and their surprising cells.", "N", min=1),
     force: Force = False,
     json: Json = False,
 ) -> None:

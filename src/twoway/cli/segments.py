@@ -6,44 +6,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
-
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Seed, Threads, names_option
+from twoway.cli.options import DataFile, Force, Json, Seed, Threads, names_option, option, out_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, say, say_json
-from twoway.cli.reading import Reading
+from twoway.cli.reading import OF_DATA, Reading
 from twoway.errors import DataError, TwowayError
 from twoway.storage.container import container_kind
-
-_READ = ("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories")
 
 
 def segments(
     data: DataFile,
-    reading: Annotated[Reading, *_READ],
-    count: str = Option("2..8", metavar="N|N..M", help="The number of segments, or the numbers to compare."),
-    out: Path | None = Option(
-        None, "-o", "--out", help="An .xlsx or .md file of all tables, or a .csv, .tsv, .parquet or .jsonl of profiles."
+    reading: Annotated[Reading, *OF_DATA],
+    count: str = option("The number of segments, or the numbers to compare.", "N|N..M", default="2..8"),
+    out: Path | None = out_option(
+        "An .xlsx or .md file of all tables, or a .csv, .tsv, .parquet or .jsonl of profiles."
     ),
-    names: list[str] | None = Option(
-        None, metavar="NAMES", help="Names for the segments, largest first, separated by commas; or 'segment 2=young'."
+    names: list[str] | None = option(
+        "Names for the segments, largest first, separated by commas; or 'segment 2=young'.", "NAMES"
     ),
-    covariates: list[str] | None = Option(
-        None, metavar="COLUMNS", help="Columns that may explain the segment, separated by commas."
+    covariates: list[str] | None = option("Columns that may explain the segment, separated by commas.", "COLUMNS"),
+    outcomes: list[str] | None = option("Columns that may differ between segments, separated by commas.", "COLUMNS"),
+    assignments: Path | None = option("Write all people here, each with a segment and its probability.", "FILE"),
+    model: Path | None = option("Write the segments and their names to a model file.", "MODEL"),
+    starts: int = option("Random starts for each number of segments.", default=50, min=1),
+    replicates: int = option(
+        "Samples for stability, tests and standard errors; 0 for as few as possible.", default=100, min=0
     ),
-    outcomes: list[str] | None = Option(
-        None, metavar="COLUMNS", help="Columns that may differ between segments, separated by commas."
-    ),
-    assignments: Path | None = Option(
-        None, metavar="FILE", help="Write all people here, each with a segment and its probability."
-    ),
-    model: Path | None = Option(None, metavar="MODEL", help="Write the segments and their names to a model file."),
-    starts: int = Option(50, min=1, help="Random starts for each number of segments."),
-    replicates: int = Option(
-        100, min=0, help="Samples for stability, tests and standard errors; 0 for as few as possible."
-    ),
-    correction: str | None = Option(
-        None, help="Of errors of assignment: ml, bch or none (default: ml for covariates, bch for outcomes)."
+    correction: str | None = option(
+        "Of errors of assignment: ml, bch or none (default: ml for covariates, bch for outcomes)."
     ),
     seed: Seed = 0,
     threads: Threads = None,
@@ -64,6 +54,7 @@ def segments(
 
     twoway segments segments.twoway --names "young,loyal,thrifty,absent" -o segments.xlsx
     """
+    from twoway.data.files.writing import write_data_file
     from twoway.segmentation.relations import LEAST_REPLICATES
     from twoway.segmentation.writing import check_segments_path, write_segments
 
@@ -76,41 +67,36 @@ def segments(
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": has_progress_output() or None}
     if container_kind(data) == "model":
         if covariates or outcomes or assignments:
-            raise DataError(f"{str(data)!r} is a model: --covariates, --outcomes and --assignments need the records")
-        found = tw.Segments.load(data)
-        others: dict[str, list[str]] = {}
+            raise DataError(f"{str(data)!r} is a model; --covariates, --outcomes and --assignments need the records")
+        result, others = tw.Segments.load(data), dict[str, list[str]]()
     else:
         reading, others = _segments_reading(reading, data, {"covariates": covariates, "outcomes": outcomes})
-        records = reading.records(data)
-        found = tw.segments(records, counts, starts=starts, replicates=replicates, **common)
-    found = _name_segments(found, names)
+        result = tw.segments(reading.records(data), counts, starts=starts, replicates=replicates, **common)
+    result = _name_segments(result, names)
     if model is not None:
-        found.save(model)
-    tables = found.tables()
-    texts = [str(found)]
+        result.save(model)
+    tables, texts = result.tables(), [str(result)]
     if any(others.values()) or assignments is not None:
-        table, _ = reading.read_by(found.pmf.schema, data)
+        table, _ = reading.read_by(result.pmf.schema, data)
         related = [name for of_kind in others.values() for name in of_kind]
         frame = _segments_with_columns(table, reading, data, related)
         options = {"weights": reading.weights, "replicates": max(LEAST_REPLICATES, replicates), **common}
+        options |= {} if correction is None else {"correction": correction}
         if others.get("covariates"):
-            effects = found.covariates(frame, others["covariates"], correction=correction or "ml", **options)  # type: ignore[arg-type]
-            tables["covariates"] = effects.rows()
-            tables["tests"] = [vars(test) for test in effects.tests]
+            effects = result.covariates(frame, others["covariates"], **options)
+            tables |= {"covariates": effects.rows(), "tests": [vars(test) for test in effects.tests]}
             texts.append(str(effects))
         if others.get("outcomes"):
-            answers = found.outcomes(frame, others["outcomes"], correction=correction or "bch", **options)  # type: ignore[arg-type]
-            tables["outcomes"] = [row for answer in answers.values() for row in answer.rows()]
-            tables["tests"] = [*tables.get("tests", []), *(vars(answer.test) for answer in answers.values())]
-            texts += [str(answer) for answer in answers.values()]
+            outcomes_found = result.outcomes(frame, others["outcomes"], **options).values()
+            tables["outcomes"] = [row for outcome in outcomes_found for row in outcome.rows()]
+            tables["tests"] = [*tables.get("tests", []), *(vars(outcome.test) for outcome in outcomes_found)]
+            texts += map(str, outcomes_found)
         if assignments is not None:
-            from twoway.data.files.writing import write_data_file
-
-            write_data_file(found.assign(table), assignments)
+            write_data_file(result.assign(table), assignments)
     if out is not None:
         write_segments(out, tables)
     if json:
-        say_json({**tables, "warnings": [output_wording(warning) for warning in found.warnings]})
+        say_json({**tables, "warnings": [output_wording(warning) for warning in result.warnings]})
         return
     say(output_wording("\n\n".join(texts)))
 
@@ -136,37 +122,39 @@ def segments_count_option(text: str) -> list[int]:
 
 
 def _segments_reading(reading: Reading, data: Path, others: dict[str, Any]) -> tuple[Reading, dict[str, list[str]]]:
-    """Return how the answers are read, without the columns that segments are related to, and these."""
+    """Return the reading without the columns that segments are related to, and the names of these columns."""
     known = reading.files(data).columns
-    chosen = {kind: names_option(given, known) for kind, given in others.items()}
+    chosen = {kind: names_option(names, known) for kind, names in others.items()}
     items = set(names_option(reading.only, known))
     for kind, columns in chosen.items():
         for name in columns:
             if name in items:
-                raise DataError(f"{name!r} is in --{kind} and in --only: it cannot be related to segments found by it")
+                raise DataError(
+                    f"{name!r} is in both --{kind} and --only; segments cannot be related to a column they use"
+                )
     left_out = [name for columns in chosen.values() for name in columns]
     return replace(reading, drop=[*(reading.drop or []), *left_out] or None), chosen
 
 
-def _name_segments(found: tw.Segments, names: list[str] | None) -> tw.Segments:
-    """Return segments with the names that the user gave: of all, in order, or of some by their old names."""
+def _name_segments(segments: tw.Segments, names: list[str] | None) -> tw.Segments:
+    """Return segments with the user's names: names for all in order, or OLD=NEW for some."""
     if not names:
-        return found
+        return segments
     if all("=" in text for text in names):
         pairs = [text.partition("=") for text in names]
-        return found.rename({old.strip(): new.strip() for old, _, new in pairs})
-    return found.rename([name.strip() for text in names for name in text.split(",")])
+        return segments.rename({old.strip(): new.strip() for old, _, new in pairs})
+    return segments.rename([name.strip() for text in names for name in text.split(",")])
 
 
 def _segments_with_columns(table: Any, reading: Reading, data: Path, names: list[str]) -> Any:
-    """Return a table in which some columns are numbers, or labels where the file has them, without missing codes."""
+    """Return a table in which some columns hold numbers, or labels if the file has them, and null for missing codes."""
     import numpy as np
     import pyarrow as pa
 
     for name in dict.fromkeys(names):
         try:
-            own = replace(reading, only=[name], drop=None, weights=None, counts=None, max_categories=10**9)
-            records = own.records(data)
+            alone = replace(reading, only=[name], drop=None, bins=None, weights=None, counts=None, max_categories=10**9)
+            records = alone.records(data)
         except TwowayError as error:
             raise type(error)(f"column {name!r}: {error}") from error
         if not isinstance(records, tw.Records):
@@ -175,7 +163,5 @@ def _segments_with_columns(table: Any, reading: Reading, data: Path, names: list
         codes = records.codes()[:, 0]
         is_number = all(isinstance(label, int | float) and not isinstance(label, bool) for label in variable.categories)
         labels = np.array([label if is_number else str(label) for label in variable.categories])
-        column = pa.array(labels[codes], mask=codes < 0)
-        place = table.column_names.index(name)
-        table = table.set_column(place, name, column)
+        table = table.set_column(table.column_names.index(name), name, pa.array(labels[codes], mask=codes < 0))
     return table

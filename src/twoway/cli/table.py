@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
-
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, names_option
+from twoway.cli.options import Force, Json, Model, names_option, option, out_option
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import OF_DESIGN, Reading
 from twoway.errors import DataError
@@ -19,30 +17,22 @@ _READ = ("missing", "missing_only", "unseen", "counts", "weights", "where")
 def table(
     reading: Annotated[Reading, *_READ, *OF_DESIGN],
     model: Model,
-    columns: list[str] = Option(
-        [],
-        "--columns",
-        help="The variables of the banner, separated by commas: a column for each category. 'age > gender' has each "
+    columns: list[str] = option(
+        "The variables of the banner, separated by commas: a column for each category. 'age > gender' has each "
         "gender within each age.",
+        default=[],
     ),
-    rows: list[str] | None = Option(
-        None, "--rows", help="The questions, a table each, separated by commas; * stands for any text (default: all)."
+    rows: list[str] | None = option(
+        "The questions, a table each, separated by commas; * stands for any text (default: all)."
     ),
-    net: list[str] | None = Option(
-        None,
-        "--net",
-        metavar="NAME: CONDITION",
-        help='Categories taken together: "Top 2: trust >= 4". Can be repeated.',
+    net: list[str] | None = option(
+        'Categories taken together: "Top 2: trust >= 4". Can be repeated.', "NAME: CONDITION"
     ),
-    data: Path | None = Option(
-        None,
-        help="The records that the model was fitted to: columns within columns need them, and the design of a survey.",
+    data: Path | None = option(
+        "The records that the model was fitted to: columns within columns need them, and the design of a survey."
     ),
-    out: Path | None = Option(
-        None,
-        "-o",
-        "--out",
-        help="An .xlsx, .html, .md, .txt, .csv, .tsv, .parquet or .json file (default: the terminal).",
+    out: Path | None = out_option(
+        "An .xlsx, .html, .md, .txt, .csv, .tsv, .parquet or .json file (default: the terminal)."
     ),
     force: Force = False,
     json: Json = False,
@@ -71,42 +61,41 @@ def table(
         tabulation_ending(out)
     loaded = tw.load(model)
     known = loaded.schema.names
-    asked = None if rows is None else _table_command_names("--rows", rows, known)
+    questions = None if rows is None else _table_command_names("--rows", rows, known)
     observed: dict[str, Any] = {}
     if data is not None:
-        report = pmf_of(loaded).report
-        reading = reading.like({} if report is None else report.columns, data)
+        reading = reading.like_model(pmf_of(loaded), data)
         observed = {"records": reading.read_by(loaded.schema, data)[1], "design": reading.design([data])}
     elif reading.design_columns:
-        raise DataError("the design of a survey is that of its records: add --data")
+        raise DataError("the design of a survey needs its records; add --data")
     banner = _table_command_names("--columns", columns, known, within=WITHIN)
-    tables = tw.tabulate(loaded, asked, banner, nets=_table_command_nets(net or []), **observed)
+    tables = tw.tabulate(loaded, questions, banner, nets=_table_command_nets(net or []), **observed)
     if out is None:
         print_output(tables.to_dict() if json else {}, tables, json=json)
         return
     tables.save(out)
 
 
-def _table_command_names(option: str, given: list[str], known: tuple[str, ...], within: str | None = None) -> list[str]:
-    """Return the variables that an option names; those named one by one, each once. Nests stay as they are written."""
-    parts = [part.strip() for text in given for part in ([text] if text in known else text.split(","))]
+def _table_command_names(option: str, texts: list[str], known: tuple[str, ...], within: str | None = None) -> list[str]:
+    """Return the variables that an option names, with patterns expanded; nests such as "age > sex" stay as they are."""
+    parts = [part.strip() for text in texts for part in ([text] if text in known else text.split(","))]
     names: list[str] = []
     for part in parts:
         is_nest = within is not None and within in part and part not in known
         if parts.count(part) > 1 and (is_nest or part in known):
-            raise DataError(f"{part!r} is asked for twice in {option}; name a variable once")
+            raise DataError(f"duplicate variable {part!r} in {option}")
         names += [part] if is_nest else names_option([part], known)
     return list(dict.fromkeys(names))
 
 
-def _table_command_nets(given: list[str]) -> dict[str, str]:
+def _table_command_nets(texts: list[str]) -> dict[str, str]:
     """Return conditions by the names of their nets."""
     nets: dict[str, str] = {}
-    for text in given:
-        name, colon, condition = text.partition(":")
-        if not colon or not name.strip() or not condition.strip():
+    for text in texts:
+        name, _, condition = (part.strip() for part in text.partition(":"))
+        if not name or not condition:
             raise DataError(f"--net {text!r} must be a name and a condition, such as 'Top 2: trust >= 4'")
-        if name.strip() in nets:
-            raise DataError(f"two nets are called {name.strip()!r}; give one another name")
-        nets[name.strip()] = condition
+        if name in nets:
+            raise DataError(f"duplicate net {name!r}; give each net its own name")
+        nets[name] = condition
     return nets

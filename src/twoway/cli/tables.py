@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument
 
 import twoway as tw
-from twoway.cli.options import Force, Json
+from twoway.cli.options import Force, Json, option, out_option
 from twoway.cli.output import check_output, print_note, print_output, say
 from twoway.errors import DataError, check_known
 from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
@@ -25,12 +25,10 @@ def tables(
     sheet: Annotated[
         Path, Argument(metavar="SHEET", help="A CSV, TSV, Excel, OpenDocument or HTML file, or a folder of them.")
     ],
-    out: Path | None = Option(
-        None, "-o", "--out", metavar="FILE", help="Write the layout (.toml), or the tables themselves (.tables)."
-    ),
-    layout: Path | None = Option(None, metavar="TOML", help="Read by this layout, to check it."),
-    kind: str | None = Option(None, help="What the numbers are: counts, joint, row or column percentages."),
-    area: str | None = Option(None, metavar="NAME", help="The area to write to .tables, where there are many."),
+    out: Path | None = out_option("Write the layout (.toml), or the tables themselves (.tables).", "FILE"),
+    layout: Path | None = option("Read by this layout, to check it.", "TOML"),
+    kind: str | None = option("What the numbers are: counts, joint, row or column percentages."),
+    area: str | None = option("The area to write to .tables, where there are many.", "NAME"),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -51,25 +49,25 @@ def tables(
     check_output(out, force, sheet, layout)
     options: dict[str, Any] = {"kind": kind}
     try:
-        found = tw.find_layout(sheet, **options) if layout is None else tw.SheetLayout.load(layout)
+        sheet_layout = tw.find_layout(sheet, **options) if layout is None else tw.SheetLayout.load(layout)
     except DataError as error:
         if out is None or out.suffix == ".tables" or layout is not None or not _save_tables_draft(sheet, out, options):
             raise
-        raise DataError(f"{error}; {out} has all but the names: replace those that begin with '?'") from error
+        raise DataError(f"{error}; {out} lacks only these names: replace those that begin with '?'") from error
     notes: list[str] = []
-    read = read_published_sheets(sheet, found, notes)
-    found = with_published_groups(found, read)
-    areas = list(dict.fromkeys(table.area for table in read))
-    first = [table for table in read if table.area == areas[0]]
+    sheet_tables = read_published_sheets(sheet, sheet_layout, notes)
+    sheet_layout = with_published_groups(sheet_layout, sheet_tables)
+    areas = list(dict.fromkeys(table.area for table in sheet_tables))
+    first = [table for table in sheet_tables if table.area == areas[0]]
     try:
-        made = tw.read_published(sheet, layout=found, area=area or areas[0] or None)
-        notes = list(dict.fromkeys([*notes, *made.notes]))
+        published = tw.read_published(sheet, layout=sheet_layout, area=area or areas[0] or None)
+        notes = list(dict.fromkeys([*notes, *published.notes]))
     except DataError as error:
-        notes.append(f"a fit would refuse these tables as they are: {error}")
+        notes.append(f"a fit would reject these tables as they are: {error}")
     content: dict[str, Any] = {
         "areas": areas if areas != [""] else [],
         "tables": [_tables_command_table(table) for table in first],
-        "groups": {name: dict(members) for name, members in found.groups.items()},
+        "groups": {name: dict(members) for name, members in sheet_layout.groups.items()},
         "notes": notes,
         "layout": None if out is None else str(out),
     }
@@ -80,15 +78,15 @@ def tables(
     if out is None:
         return
     if out.suffix == ".tables":
-        tw.read_published(sheet, layout=found, area=area).save(out)
+        tw.read_published(sheet, layout=sheet_layout, area=area).save(out)
     else:
-        found.save(out)
+        sheet_layout.save(out)
     if not json:
         say(f"{'tables' if out.suffix == '.tables' else 'layout'}: {out}")
 
 
 def _save_tables_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
-    """Write the layout of a sheet that lacks nothing but names; return whether that is so."""
+    """Write the layout of a sheet that lacks only names of variables; return whether it was written."""
     from twoway.tables.crosstabs.layout_finding import draft_layout
 
     try:
@@ -99,7 +97,7 @@ def _save_tables_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
 
 
 def _tables_command_table(table: SheetTable) -> dict[str, Any]:
-    """Return what was understood of a table."""
+    """Return how a table was read."""
     names = [" × ".join(table.variables[axis] for axis in margin.axes) or "all" for margin in table.margins]
     margins = [f"{margin.role} of {name}" for margin, name in zip(table.margins, names, strict=True)]
     has_totals = any(margin.role == "total" for margin in table.margins)
@@ -127,8 +125,8 @@ def _tables_command_text(tables: Sequence[dict[str, Any]], groups: Mapping[str, 
     if len(tables) > _MOST_TABLES:
         rows.append(["", f"{counted(len(tables) - _MOST_TABLES, 'more table')}; --json shows all"])
     for name, members in groups.items():
-        for label, own in list(members.items())[:_MOST_TABLES]:
-            rows.append(["group", f"{printable(name, 40)} {printable(label, 40)} = {shortlist(own, 8)}"])
+        for label, categories in list(members.items())[:_MOST_TABLES]:
+            rows.append(["group", f"{printable(name, 40)} {printable(label, 40)} = {shortlist(categories, 8)}"])
     if len(areas) > 1:
         rows.append(["areas", f"{len(areas)}, each with these tables: {shortlist(areas, 5)}"])
     return aligned_text(rows)

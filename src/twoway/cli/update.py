@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Exit, Option
+from typer import Exit
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Threads
+from twoway.cli.options import DataFile, Force, Json, Model, Threads, out_option
 from twoway.cli.output import check_output, has_progress_output, print_note, print_output
 from twoway.cli.reading import Reading
 from twoway.model.pmf import pmf_of
@@ -19,9 +19,7 @@ def update(
     model: Model,
     data: DataFile,
     reading: Annotated[Reading, "extend", "unseen", "missing", "missing_only", "counts", "weights", "where"],
-    out: Path | None = Option(
-        None, "-o", "--out", metavar="MODEL", help="The file to write (default: replace the model)."
-    ),
+    out: Path | None = out_option("The file to write (default: replace the model).", "MODEL"),
     threads: Threads = None,
     force: Force = False,
     json: Json = False,
@@ -37,13 +35,12 @@ def update(
     check_output(out, force, data, is_model=True)
     loaded = tw.load(model)
     pmf = pmf_of(loaded)
-    reading = reading.like({} if pmf.report is None else pmf.report.columns, data)
-    records = reading.open_by(pmf.schema, data)
+    records = reading.like_model(pmf, data).open_by(pmf.schema, data)
     updated = tw.update(pmf, records, extend=reading.extend, threads=threads, monitor=has_progress_output() or None)
     target = out or model
     updated.save(target)
     if loaded is not pmf:
-        print_note(f"{target} has no replicates for intervals, as {model} had: those do not know the new records")
+        print_note(f"{target} has no replicates for intervals: those of {model} do not include the new records")
     new = [
         {"variable": after.name, "category": label}
         for before, after in zip(pmf.schema, updated.schema, strict=True)

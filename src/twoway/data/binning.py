@@ -7,8 +7,8 @@ edges are part of a `Variable` and its labels are written from them, so that not
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.data.missing import Markers, is_null, missing_key
 from twoway.errors import DataError, check_known, check_whole_number
-from twoway.schema import Schema, Variable
+from twoway.schema import Variable
 
 Strategy: TypeAlias = Literal["quantile", "uniform"]
 
@@ -276,16 +276,6 @@ def bin_column(column: Any, variable: Variable, markers: Markers) -> Any:
     distinct = pc.unique(plain).drop_null()
     labels = pa.array([label(cell) for cell in distinct.to_pylist()], plain.type)
     return labels.take(pc.index_in(plain, value_set=distinct))
-
-
-def with_bins(schema: Schema, variables: Mapping[str, Variable]) -> Schema:
-    """Return a schema in which some variables have the edges and values of bins with the same labels."""
-
-    def with_edges(variable: Variable) -> Variable:
-        bins = variables.get(variable.name)
-        return variable if bins is None else replace(variable, values=bins.values, edges=bins.edges)
-
-    return Schema(tuple(map(with_edges, schema)))
 
 
 def number_to_bin(text: object) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from twoway.data.binning import bin_column
 from twoway.data.missing import USUAL, Markers, Unseen, is_null, label_unless_missing, missing_key
 from twoway.errors import DataError, unknown_name
 from twoway.schema import Schema, Variable
+
+if TYPE_CHECKING:
+    from twoway.data.raw_columns import RawColumns
 
 FEW_LABELS = 256
 """So few labels are all looked up, whether they occur or not: finding out would take longer."""
@@ -63,53 +66,50 @@ def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
         raise DataError("a column has dates beyond the years 1 to 9999, which cannot be read") from None
 
 
-def used_codes(codes: NDArray[Any], n_labels: int) -> Ints:
-    """Return the codes from 0 on that occur, in order."""
-    return np.flatnonzero(np.bincount(codes.astype(np.int64) + 1, minlength=n_labels + 1)[1:])
+def code_counts(codes: NDArray[Any], n_labels: int) -> Ints:
+    """Return how often each code occurs, -1 left out; shape (n_labels,)."""
+    return np.bincount(codes.astype(np.int64) + 1, minlength=n_labels + 1)[1:]
 
 
 def encode_slice(
-    columns: Mapping[str, Any], schema: Schema, markers: Mapping[str, Markers], unseen: Unseen, start: int, rows: Any
+    columns: RawColumns, start: int, stop: int, schema: Schema, markers: Mapping[str, Markers], unseen: Unseen
 ) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
-    """Return pointers and cells of a slice of the columns of some variables, in some rows or (None) in all.
+    """Return pointers and cells of a slice of the columns of the variables that markers are given for.
 
     The third is how often each code that means "not observed" occurs in each column, but for null and the usual text.
-    ``start`` is the number of the first record, for errors.
     """
     # Column by column, in the smallest type that holds all codes: memory is what this takes.
     code_type = np.min_scalar_type(-1 - max(schema.sizes))
-    codes = np.empty((len(next(iter(columns.values()))), len(columns)), dtype=code_type, order="F")
-    gone: Counter[CodeOf] = Counter()
-    for place, (name, column) in enumerate(columns.items()):
-        variable = schema[name]
+    codes = np.empty((stop - start, len(markers)), dtype=code_type, order="F")
+    missing_codes: Counter[CodeOf] = Counter()
+    for place, name in enumerate(markers):
+        variable, column = schema[name], columns.read_slice(name, start, stop)
         if markers[name].has_codes and variable.edges is not None:  # bins have no place for them
-            gone += _coded_as_missing(*coded_labels(column), variable, markers[name], rows)
+            missing_codes += _coded_as_missing(*coded_labels(column), variable, markers[name])
         labels, positions = coded_labels(bin_column(column, variable, markers[name]))
-        if rows is not None:  # what is not read cannot be wrong
-            positions = np.where(rows, positions, -1)
         if markers[name].has_codes and variable.edges is None:
-            gone += _coded_as_missing(labels, positions, variable, markers[name], None)
+            missing_codes += _coded_as_missing(labels, positions, variable, markers[name])
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
-        few = rows is None and len(labels) <= FEW_LABELS
-        known = [variable.find(raw) if isinstance(raw, str | bool | int) else None for raw in labels] if few else [None]
-        if few and None not in known:
+        few = labels if len(labels) <= FEW_LABELS else [None]
+        known = [variable.find(raw) if isinstance(raw, str | bool | int) else None for raw in few]
+        if None not in known:
             lookup[:-1] = known
         else:
-            for position in used_codes(positions, len(labels)):
+            for position in np.flatnonzero(code_counts(positions, len(labels))):
                 lookup[position] = code = _coded_label(variable, labels[position], markers[name])
                 if code == _UNSEEN and unseen != "missing":
-                    where = f" of {name!r} (record {start + np.argmax(positions == position)})"
+                    record = columns.record_number(start + int(np.argmax(positions == position)))
                     label = label_unless_missing(labels[position], name)
-                    error = unknown_name("category", label, variable.categories, where=where)
+                    error = unknown_name(
+                        "category", label, variable.categories, where=f" of {name!r} (record {record})"
+                    )
                     way = "unseen='missing' reads such labels as missing"
                     if unseen == "extend":
                         way = f"{name!r} is in bins, to which no category can be added"
                     raise type(error)(f"{error}; {way}")
         np.take(lookup, positions, out=codes[:, place], mode="wrap")
-    if rows is not None:
-        codes = codes[rows]
-    offsets = schema.offsets[[schema.index(name) for name in columns]]
-    return *compressed_codes(codes, offsets, schema), gone
+    offsets = schema.offsets[[schema.index(name) for name in markers]]
+    return *compressed_codes(codes, offsets, schema), missing_codes
 
 
 def compressed_codes(codes: NDArray[Any], offsets: Ints, schema: Schema) -> tuple[Ints, NDArray[Any]]:
@@ -118,12 +118,12 @@ def compressed_codes(codes: NDArray[Any], offsets: Ints, schema: Schema) -> tupl
 
     pointers = np.zeros(len(codes) + 1, dtype=np.int64)
     cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=np.min_scalar_type(schema.n_categories - 1))
-    compress(codes, offsets, pointers, cells)
+    compress(np.ascontiguousarray(codes, dtype=np.int32), offsets, pointers, cells)
     return pointers, cells
 
 
 def _coded_as_missing(
-    labels: Sequence[object], positions: NDArray[Any], variable: Variable, markers: Markers, rows: Any
+    labels: Sequence[object], positions: NDArray[Any], variable: Variable, markers: Markers
 ) -> Counter[CodeOf]:
     """Return how often each code that means "not observed" occurs in a column, but for the usual text."""
     plain = [label if isinstance(label, str | int | float) and not is_null(label) else "" for label in labels]
@@ -134,9 +134,10 @@ def _coded_as_missing(
     }
     if not codes:
         return Counter()
-    read = positions if rows is None else positions[rows]
-    times = np.bincount(read.astype(np.int64) + 1, minlength=len(labels) + 1)[1:]
-    return Counter({(variable.name, code): int(times[position]) for position, code in codes.items() if times[position]})
+    counts = code_counts(positions, len(labels))
+    return Counter(
+        {(variable.name, code): int(counts[position]) for position, code in codes.items() if counts[position]}
+    )
 
 
 def _coded_label(variable: Variable, raw: object, markers: Markers) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from twoway.category_labels import Label, label_key, sort_labels
 from twoway.data.binning import make_bins, needs_bins
-from twoway.data.coding import coded_labels
+from twoway.data.coding import code_counts, coded_labels
 from twoway.data.columns import Column, Columns
 from twoway.data.files.file_set import find_files
 from twoway.data.files.file_table import FileTable
@@ -47,7 +47,7 @@ class _FoundColumn:
 
     def add(self, labels: Sequence[object], codes: Any, name: str) -> None:
         """Count the cells of a slice."""
-        times = np.bincount(np.asarray(codes, dtype=np.int64) + 1, minlength=len(labels) + 1)[1:]
+        times = code_counts(codes, len(labels))
         self.n_cells += int(times.sum())
         if self.is_whole:
             for raw, n in zip(labels, times.tolist(), strict=True):
@@ -65,12 +65,12 @@ class _FoundColumn:
     def described(self, name: str, declared: Column, letters: Mapping[Label, int]) -> tuple[Column, list[str]]:
         """Return what a column is, and why."""
         markers = MissingLabels((), {name: declared.missing or ()}).markers(name)
-        lost = {label: n for label, n in self.counts.items() if missing_key(label) in markers}
-        gone = sorted({**letters, **lost}.items(), key=str)
-        codes = ((printable(declared.shown_code(code), 200) or "empty", n) for code, n in gone)
+        missing = {label: n for label, n in self.counts.items() if missing_key(label) in markers}
+        listed = sorted({**letters, **missing}.items(), key=str)
+        codes = ((printable(declared.shown_code(code), 200) or "empty", n) for code, n in listed)
         notes = [f"missing: {code} in {counted(n, 'cell')}" for code, n in codes]
-        counts = {label: n for label, n in self.counts.items() if label not in lost}
-        n_cells = self.n_cells - sum(lost.values())
+        counts = {label: n for label, n in self.counts.items() if label not in missing}
+        n_cells = self.n_cells - sum(missing.values())
         if not counts:
             return replace(declared, use=False), [*notes, "no observed cell"]
         labels = sort_labels(counts)

@@ -97,13 +97,13 @@ class Column(Shown):
         numbers = [cut for cut in self.cuts if isinstance(cut, int | float) and math.isfinite(cut)]
         if len(numbers) < len(self.cuts) or any(low >= high for low, high in pairwise(numbers)):
             raise DataError(f"cuts must be ascending numbers, such as [18, 40, 65]; got {list(self.cuts)!r}")
-        gone = {missing_key(missing_range(code)) for code in self.missing or ()}
+        missing = {missing_key(missing_range(code)) for code in self.missing or ()}
         for code, category in self.codes:
-            if missing_key(code) in gone:
+            if missing_key(code) in missing:
                 raise DataError(f"the code {code!r} is both a category, {category!r}, and missing; make it one of them")
         for category in self.order:
-            if missing_key(category) in gone:
-                raise DataError(f"{category!r} is both a category, in the order, and missing; make it one of them")
+            if missing_key(category) in missing:
+                raise DataError(f"{category!r} is both a category in the order and missing; make it one of them")
 
     @property
     def codes(self) -> tuple[tuple[Label, Label], ...]:
@@ -120,9 +120,9 @@ class Column(Shown):
         given.pop("value_labels", None)
         known, own = dict(other.codes), {label_key(code): category for code, category in self.codes}
         if self.missing is not None:  # codes that only the source takes for missing are categories by their labels
-            gone = Markers(map(missing_key, self.missing))
+            markers = Markers(map(missing_key, self.missing))
             listed = {code: known.get(code, label) for code, label in other.value_labels.items()} | known
-            known = {code: label for code, label in listed.items() if missing_key(code) not in gone}
+            known = {code: label for code, label in listed.items() if missing_key(code) not in markers}
         # A category may be named by its code or by its label in the file.
         composed = {code: own.get(label_key(code), own.get(label_key(label), label)) for code, label in known.items()}
         if composed:

@@ -190,7 +190,7 @@ def scan_dask_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Rea
     """Return what a partition adds to the schema and to the number and the weight of the records."""
     names, reader = how
     with _naming_dask_partition(number):
-        return reader.scan(_open_dask_partition(frame, names))
+        return reader.scan(*reader.split(_open_dask_partition(frame, names)))
 
 
 def code_dask_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, Schema, bool]) -> DaskPartition:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label
-from twoway.data.frames import make_labelled_frame
 from twoway.errors import DataError, check_known
 from twoway.notebook import notebook_table
 from twoway.schema import Variable
@@ -130,15 +129,15 @@ class Distribution:
         """Return the axis and the category code of each label."""
         if isinstance(labels, Mapping):
             check_known("variable", self.names, *labels)
-            axes = {self.names.index(name): label for name, label in labels.items()}
-            return {axis: self.variables[axis].code(label) for axis, label in axes.items()}
-        in_order = labels if isinstance(labels, tuple) else (labels,)
-        if len(in_order) > len(self.variables):
+            by_axis = {self.names.index(name): label for name, label in labels.items()}
+        else:
+            by_axis = dict(enumerate(labels if isinstance(labels, tuple) else (labels,)))
+        if len(by_axis) > len(self.variables):
             raise DataError(
-                f"{len(in_order)} labels {in_order!r} for a distribution of {len(self.variables)} variables: "
+                f"{len(by_axis)} labels {labels!r} for a distribution of {len(self.variables)} variables: "
                 f"{', '.join(self.names)}"
             )
-        return {axis: self.variables[axis].code(label) for axis, label in enumerate(in_order)}
+        return {axis: self.variables[axis].code(label) for axis, label in by_axis.items()}
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return a frame of one row for each cell: a column for each variable, and ``probability``, or ``expectation``.
@@ -261,6 +260,8 @@ def distribution_frame(
     variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], library: str = "pandas"
 ) -> Any:
     """Return numbers of cells, arrays with one axis per variable, as a frame with one row per cell."""
+    from twoway.data.frames import make_labelled_frame
+
     for name in columns:
         if name in [variable.name for variable in variables]:
             raise DataError(f"a variable is called {name!r}, like a column of the frame")

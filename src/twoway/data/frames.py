@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -253,11 +253,19 @@ def _frame_cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataEr
 
 
 def _dates_in_frame(values: NDArray[Any], kind: Any) -> NDArray[Any]:
-    """Return labels as dates or times where that is what a column holds: as labels they are ISO 8601 text."""
-    if not hasattr(kind, "fromisoformat") or not all(isinstance(label, str) for label in values):
+    """Return labels as dates, times or durations where that is what a column holds: as labels they are text.
+
+    Durations of pandas keep their nanoseconds, which those of Python do not have.
+    """
+    is_duration = issubclass(kind, timedelta)
+    if not (is_duration or hasattr(kind, "fromisoformat")) or not all(isinstance(label, str) for label in values):
         return values
+    import pandas as pd
+
     dates = np.empty(len(values), dtype=object)
-    dates[:] = [kind.fromisoformat(label) for label in values]
+    dates[:] = list(map(pd.Timedelta if is_duration else kind.fromisoformat, values))
+    if kind is timedelta:
+        dates[:] = [date.to_pytimedelta() for date in dates]
     return dates
 
 
@@ -309,11 +317,14 @@ def _fill_pandas_frame(series: pd.Series[Any], rows: Ints, values: NDArray[Any])
 
 
 def _fill_polars_frame(series: pl.Series, rows: Ints, values: NDArray[Any]) -> pl.Series:
+    import pandas as pd
     import polars as pl
 
     if series.dtype.is_temporal():
-        kind = date if series.dtype == pl.Date else time if series.dtype == pl.Time else datetime
-        return series.scatter(rows, pl.Series(_dates_in_frame(values, kind).tolist(), dtype=series.dtype))
+        if series.dtype == pl.Duration:
+            return series.scatter(rows, pl.Series(pd.to_timedelta(values).to_numpy()).cast(series.dtype))
+        dates = _dates_in_frame(values, series.dtype.to_python()).tolist()
+        return series.scatter(rows, pl.Series(dates, dtype=series.dtype))
     filler = pl.Series(series.name, values.tolist())
     if series.dtype == pl.Null:
         series = series.cast(filler.dtype)
@@ -334,6 +345,7 @@ def _fill_polars_frame(series: pl.Series, rows: Ints, values: NDArray[Any]) -> p
 
 
 def _fill_pyarrow_frame(column: pa.ChunkedArray, name: str, rows: Ints, values: NDArray[Any]) -> pa.ChunkedArray:
+    import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -341,24 +353,26 @@ def _fill_pyarrow_frame(column: pa.ChunkedArray, name: str, rows: Ints, values: 
     if pa.types.is_dictionary(original):
         plain = _fill_pyarrow_frame(column.cast(original.value_type), name, rows, values)
         return plain if plain.type != original.value_type else pc.dictionary_encode(plain).cast(original)
-    kind = datetime if pa.types.is_timestamp(original) else time if pa.types.is_time(original) else date
-    is_temporal = pa.types.is_temporal(original) and not pa.types.is_duration(original)
-    filler = pa.array((_dates_in_frame(values, kind) if is_temporal else values).tolist())
+    kinds = {pa.types.is_date: date, pa.types.is_time: time, pa.types.is_timestamp: datetime}
+    kind = next((kind for is_kind, kind in kinds.items() if is_kind(original)), object)
+    if pa.types.is_duration(original):
+        filler = pa.array(pd.to_timedelta(values).to_numpy())
+    else:
+        filler = pa.array(_dates_in_frame(values, kind).tolist())
     if pa.types.is_null(original):
         column = column.cast(filler.type)
-    mask = np.zeros(len(column), dtype=bool)
-    mask[rows] = True
-    order = np.argsort(rows, kind="stable")
+    # Where the cell of each row is, with the new ones after those of the column.
+    places = np.arange(len(column))
+    places[rows] = len(column) + np.arange(len(rows))
 
     def is_number(dtype: pa.DataType) -> bool:
         return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))
 
-    whole = column.combine_chunks()
     for dtype in (column.type, pa.float64()):
         try:
             fitting = filler.cast(dtype)
             if fitting.cast(filler.type).equals(filler) and is_number(filler.type) == is_number(dtype):
-                return pa.chunked_array([pc.replace_with_mask(whole.cast(dtype), pa.array(mask), fitting.take(order))])
+                return pa.chunked_array([*column.cast(dtype).chunks, fitting]).take(pa.array(places))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
     raise _frame_cannot_hold(name, original, values)

@@ -123,10 +123,6 @@ class MissingLabels:
     def _markers_everywhere(self) -> Markers:
         return Markers(map(missing_key, self.of_column("")))
 
-    def by_name(self, names: Iterable[str], schema: Schema | None = None) -> dict[str, Markers]:
-        """Return the labels that mean "not observed" in each of some columns, as they are compared."""
-        return {n: self.markers(n, schema[n] if schema is not None and n in schema else None) for n in names}
-
     def texts(self, name: str, variable: Variable | None = None) -> frozenset[str]:
         """Return how the labels that mean "not observed" in a column are written in a text file."""
         return frozenset(str(label) for label in self.of_column(name, variable) if not isinstance(label, bool | tuple))

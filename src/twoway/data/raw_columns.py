@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import compress
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,13 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats
 from twoway.category_labels import Label, label_key
 from twoway.data.binning import bin_sums, numbers_to_bin
-from twoway.data.coding import FEW_LABELS, coded_labels, used_codes
+from twoway.data.coding import FEW_LABELS, code_counts, coded_labels
 from twoway.data.columns import NOT_CHOSEN
 from twoway.data.frames import arrow_frame
 from twoway.data.missing import Markers, MissingLabels, label_unless_missing, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
 from twoway.schema import Schema, Variable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SLICE_ROWS = 2**16
 LabelsByKey: TypeAlias = dict[tuple[str, object], Label]
@@ -43,17 +41,10 @@ class RawColumns:
     """The categories of those columns whose type declares them, in order."""
     ordered: frozenset[str] = frozenset()
     """Those of them whose order means something."""
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> RawColumns:
-        """Return the columns of an Arrow table."""
-
-        def read_slice(name: str, start: int, stop: int) -> Any:
-            return table.column(name).slice(start, stop - start)
-
-        names = tuple(table.column_names)
-        declared = {name: labels for name in names if (labels := _arrow_column_categories(table.column(name), name))}
-        return cls(names, table.num_rows, read_slice, declared, frozenset(declared))
+    start: int = 0
+    """The number of the first record, for errors."""
+    rows: Bools | None = None
+    """Which rows of the source these are; None for all."""
 
     @classmethod
     def of_codes(cls, schema: Schema, codes: NDArray[np.int32]) -> RawColumns:
@@ -65,6 +56,23 @@ class RawColumns:
 
         declared = {variable.name: variable.categories for variable in schema}
         return cls(schema.names, len(codes), read_slice, declared, frozenset(v.name for v in schema if v.ordered))
+
+    def where(self, rows: Bools) -> RawColumns:
+        """Return the columns of some rows, those marked in (n_rows,)."""
+        import pyarrow as pa
+
+        places = np.flatnonzero(rows)
+
+        def read_slice(name: str, start: int, stop: int) -> Any:
+            first, last = int(places[start]), int(places[stop - 1])
+            cells, is_read = self.read_slice(name, first, last + 1), rows[first : last + 1]
+            return list(compress(cells, is_read)) if isinstance(cells, list) else cells.filter(pa.array(is_read))
+
+        return replace(self, n_rows=len(places), read_slice=read_slice, rows=rows)
+
+    def record_number(self, row: int) -> int:
+        """Return the number of a row's record in the source."""
+        return self.start + (row if self.rows is None else int(np.flatnonzero(self.rows)[row]))
 
     def slices(self) -> list[tuple[int, int]]:
         """Return the first row of each slice, and the row after its last."""
@@ -78,15 +86,13 @@ class RawColumns:
             parts.append(weights_as_floats([*labels, None], what)[codes])
         return np.concatenate(parts)
 
-    def observed_labels(self, name: str, markers: Markers, rows: Bools | None = None) -> list[Label]:
-        """Return the labels that occur in a column, in some rows or in all, each once."""
+    def observed_labels(self, name: str, markers: Markers) -> list[Label]:
+        """Return the labels that occur in a column, each once."""
         labels: LabelsByKey = {}
-        self.collect_labels(labels, name, markers, rows)
+        self.collect_labels(labels, name, markers)
         return list(labels.values())
 
-    def collect_labels(
-        self, labels: LabelsByKey, name: str, markers: Markers, rows: Bools | None, most: int | None = None
-    ) -> None:
+    def collect_labels(self, labels: LabelsByKey, name: str, markers: Markers, most: int | None = None) -> None:
         """Add the labels that occur in a column to others; more than ``most`` are an error."""
 
         def is_known(raw: Any) -> bool:
@@ -99,25 +105,22 @@ class RawColumns:
             raw_labels, codes = coded_labels(self.read_slice(name, start, stop))
             if len(raw_labels) <= FEW_LABELS and all(map(is_known, raw_labels)):
                 continue  # whichever of them occur here
-            for code in used_codes(codes if rows is None else codes[rows[start:stop]], len(raw_labels)):
+            for code in np.flatnonzero(code_counts(codes, len(raw_labels))):
                 label = label_unless_missing(raw_labels[code], name, markers)
                 if label is not None:
                     labels.setdefault(label_key(label), label)
             check_number_of_column_labels(name, len(labels), most)
 
-    def bin_sums(self, variable: Variable, markers: Markers, weights: Floats | None, rows: Bools | None) -> Floats:
-        """Return how much is in each bin of a column of numbers, in some rows or in all, and the sum; (2, n_bins)."""
+    def bin_sums(self, variable: Variable, markers: Markers, weights: Floats | None) -> Floats:
+        """Return how much is in each bin of a column of numbers, and the sum; (2, n_bins)."""
         sums = np.zeros((2, len(variable)))
-        known = None if weights is None or rows is None else np.zeros(self.n_rows)
-        if known is not None:
-            known[rows], weights = weights, known  # weights are those of the rows alone
         for start, stop in self.slices():
             numbers = numbers_to_bin(self.read_slice(variable.name, start, stop), markers)
             if numbers is None:
-                raise DataError(f"column {variable.column or variable.name!r} has cuts, and does not hold numbers")
-            is_read = np.isfinite(numbers) if rows is None else np.isfinite(numbers) & rows[start:stop]
+                raise DataError(f"column {variable.column or variable.name!r} has cuts but does not hold numbers")
+            is_known = np.isfinite(numbers)
             counts = np.ones(stop - start) if weights is None else weights[start:stop]
-            sums += bin_sums(variable.edges or (), numbers[is_read], counts[is_read])
+            sums += bin_sums(variable.edges or (), numbers[is_known], counts[is_known])
         return sums
 
     def select(self, names: Sequence[str]) -> RawColumns:
@@ -166,7 +169,7 @@ class RawColumns:
 
         declared = {name: self.declared[column] for name, column in column_of.items() if column in self.declared}
         ordered = frozenset(name for name, column in column_of.items() if column in self.ordered)
-        return RawColumns(tuple(column_of), self.n_rows, read_slice, declared, ordered)
+        return replace(self, names=tuple(column_of), read_slice=read_slice, declared=declared, ordered=ordered)
 
 
 def open_raw_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
@@ -290,20 +293,13 @@ def _column_categories(series: Any, name: str) -> tuple[Label, ...]:
     import narwhals as nw
 
     native = series.to_native()
+    declared: Iterable[object] = ()
     if isinstance(series.dtype, nw.Enum):
-        return _column_labels(series.dtype.categories, name)
-    if isinstance(series.dtype, nw.Categorical) and hasattr(native, "cat") and hasattr(native.cat, "categories"):
-        # pandas: a fixed list. In polars and Arrow an unordered dictionary lists labels as they came.
-        return _column_labels(native.cat.categories, name)
-    return _arrow_column_categories(native, name) if hasattr(native, "unify_dictionaries") else ()
-
-
-def _arrow_column_categories(column: pa.ChunkedArray, name: str) -> tuple[Label, ...]:
-    if not getattr(column.type, "ordered", False) or not len(column):
-        return ()
-    return _column_labels(column.unify_dictionaries().chunk(0).dictionary.to_pylist(), name)
-
-
-def _column_labels(declared: Iterable[object], name: str) -> tuple[Label, ...]:
+        declared = series.dtype.categories
+    elif hasattr(native, "cat") and hasattr(native.cat, "categories"):  # pandas: a fixed list
+        declared = native.cat.categories
+    elif getattr(getattr(native, "type", None), "ordered", False) and len(native):
+        # An unordered dictionary of Arrow or polars lists labels as they came.
+        declared = native.unify_dictionaries().chunk(0).dictionary.to_pylist()
     labels = (label_unless_missing(label, name) for label in declared)
     return tuple(label for label in labels if label is not None)

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Floats, Ints
 from twoway.category_labels import sort_labels
 from twoway.data.coding import CodeOf, encode_slice
 from twoway.data.columns import Columns
 from twoway.data.files.file_set import FileSet, find_files, is_file_path
+from twoway.data.files.file_table import FileTable
+from twoway.data.files.formats import FilePath
 from twoway.data.merging import merge_variables
 from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
-from twoway.data.raw_columns import LabelsByKey, RawColumns, open_raw_columns
+from twoway.data.raw_columns import RawColumns, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, check_known, check_whole_number, near_miss
@@ -63,8 +65,8 @@ class Reader:
 
     def markers(self, names: Iterable[str]) -> dict[str, Markers]:
         """Return the labels that mean "not observed" in each of some columns."""
-        missing: MissingLabels = self.missing
-        return missing.by_name(names, self.schema)
+        known = {} if self.schema is None else {variable.name: variable for variable in self.schema}
+        return {name: self.missing.markers(name, known.get(name)) for name in names}
 
     def variable_columns(self, names: Sequence[str]) -> list[str]:
         """Return the columns used, without those of counts and weights."""
@@ -87,22 +89,21 @@ class Reader:
         used = set(known.values())
         return known | {column: column for column in columns if column not in used}
 
-    def knowing(self, files: FileSet) -> Reader:
-        """Return how the rows of files are read, which may say themselves what their columns are."""
+    def open_files(self, path: FilePath | FileSet, where: str | None = None) -> tuple[Reader, FileTable]:
+        """Return how the rows of files are read, which may say themselves what their columns are, and their table."""
+        files = find_files(path)
         self.declared.check(files.columns)
-        return replace(self, declared=self.declared.over(files.declared))
+        reader = replace(self, declared=self.declared.over(files.declared))
+        options = {"missing": reader.missing, "max_categories": reader.max_categories, "unseen": reader.unseen}
+        schema = reader.schema or reader.declared.bins
+        return reader, FileTable.open(files, reader.wanted(files.columns), where=where, schema=schema, **options)
 
     def found(self, scan: Scan, names: Sequence[str]) -> Schema:
         """Return the variables that columns are, by what a scan of them has found."""
         return scan.schema(self.column_of(names), self.missing, self.declared)
 
-    def split(
-        self, columns: RawColumns, *, rows: Bools | None = None, start: int = 0
-    ) -> tuple[RawColumns, Floats | None, NDArray[Any] | None]:
-        """Return the columns of variables, what rows weigh and how many people they stand for, in some rows or in all.
-
-        ``start`` is the number of the first row, for errors.
-        """
+    def split(self, columns: RawColumns) -> tuple[RawColumns, Floats | None, NDArray[Any] | None]:
+        """Return the columns of variables, what rows weigh and how many people they stand for."""
         check_reader_columns(columns.names, self.counts, self.weights)
         column_of = self.column_of(columns.names)
         rest = columns.renamed(column_of)
@@ -112,45 +113,40 @@ class Reader:
         numbers: list[Floats | None] = []
         for what, option, check in (("counts", self.counts, check_counts), ("weights", self.weights, check_weights)):
             array = None
-            if option is not None:
-                is_column = isinstance(option, str)
-                array = columns.numbers(option, what) if is_column else weights_as_floats(option, what, columns.n_rows)
-                check(array, rows, start)
-                array = array if rows is None else array[rows]
+            if isinstance(option, str):
+                array = columns.numbers(option, what)
+            elif option is not None:
+                array = weights_as_floats(option, what, columns.n_rows if columns.rows is None else len(columns.rows))
+                array = array if columns.rows is None else array[columns.rows]
+            if array is not None:
+                check(array, columns.record_number)
             numbers.append(array)
         return rest, *weights_of_rows(*numbers)
 
-    def scan(self, columns: RawColumns, *, start: int = 0, known: Mapping[str, LabelsByKey] | None = None) -> Scan:
-        """Return what a part of the rows shows; without labels where a schema gives the categories."""
-        columns, weights, people = self.split(columns, start=start)
+    def scan(self, columns: RawColumns, weights: Floats | None, people: NDArray[Any] | None, **options: Any) -> Scan:
+        """Return what `split` gave of some rows shows, without labels where a schema gives the categories.
+
+        The options are those of `Scan.of`.
+        """
         if self.schema is not None:
             columns = columns.select(())
-        markers = self.markers(columns.names)
-        most, bins = self.max_categories, self.declared.bins
-        return Scan.of(columns, markers, weights, people, max_categories=most, known=known, bins=bins)
+        options |= {"max_categories": self.max_categories, "bins": self.declared.bins}
+        return Scan.of(columns, self.markers(columns.names), weights, people, **options)
 
-    def encode(
-        self, columns: RawColumns, schema: Schema, *, rows: Bools | None = None, start: int = 0
-    ) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
-        """Return pointers and cells of columns in some rows or in all, and the codes that mean "not observed".
-
-        ``start`` is the number of the first row.
-        """
+    def encode(self, columns: RawColumns, schema: Schema) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
+        """Return pointers and cells of columns, and how often each code that means "not observed" occurs."""
         known = set(columns.names)
-        present = [name for name in schema.names if name in known]
-        markers = self.markers(present)
+        markers = self.markers(name for name in schema.names if name in known)
         pointers = [np.zeros(1, dtype=np.int64)]
         cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
-        n_cells, gone = 0, Counter[CodeOf]()
-        for first, stop in columns.slices():
-            slices = {name: columns.read_slice(name, first, stop) for name in present}
-            shown = None if rows is None else rows[first:stop]
-            part = encode_slice(slices, schema, markers, self.unseen, start + first, shown)
-            pointers.append(part[0][1:] + n_cells)
-            cells.append(part[1])
-            n_cells += len(part[1])
-            gone += part[2]
-        return np.concatenate(pointers), np.concatenate(cells), gone
+        n_cells, missing_codes = 0, Counter[CodeOf]()
+        for start, stop in columns.slices():
+            pointers_here, cells_here, codes_here = encode_slice(columns, start, stop, schema, markers, self.unseen)
+            pointers.append(pointers_here[1:] + n_cells)
+            cells.append(cells_here)
+            n_cells += len(cells_here)
+            missing_codes += codes_here
+        return np.concatenate(pointers), np.concatenate(cells), missing_codes
 
     def set_to_missing(self, codes: Mapping[CodeOf, int], names: Sequence[str]) -> dict[str, dict[str, int]]:
         """Return how often each code meant "not observed", letters in files included, as `Records` has it."""
@@ -163,14 +159,14 @@ class Reader:
             counts.setdefault(name, {})[self.declared[column_of[name]].shown_code(code)] = n
         return counts
 
-    def extended_schema(self, columns: RawColumns, rows: Bools | None) -> Schema:
-        """Return the schema with the labels that columns show, in some rows or in all, beyond its categories."""
+    def extended_schema(self, columns: RawColumns) -> Schema:
+        """Return the schema with the labels that columns show beyond its categories."""
         variables = []
         for variable in self.schema or ():
             name = variable.name
             # Bins hold all numbers: no other category can be added to them.
             is_open = name in columns.names and variable.edges is None
-            labels = columns.observed_labels(name, self.markers([name])[name], rows) if is_open else ()
+            labels = columns.observed_labels(name, self.markers([name])[name]) if is_open else ()
             new = sort_labels(label for label in labels if variable.find(label) is None)
             variables.append(merge_variables(variable, Variable(name, tuple(new), is_found=True)) if new else variable)
         return Schema(tuple(variables))
@@ -182,37 +178,30 @@ def read(
     """Return the records in a source: schema, pointers, cells, weights, people, and what was set to missing."""
     wanted = reader_columns(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
     if isinstance(source, FileSet) or is_file_path(source):
-        from twoway.data.files.file_table import FileTable
-
-        source = find_files(source)
-        reader = reader.knowing(source)
-        wanted = reader.wanted(source.columns)
         condition = where if isinstance(where, str) else None
-        options = {"missing": reader.missing, "schema": reader.schema or reader.declared.bins, "unseen": reader.unseen}
-        source = RawColumns.of_table(FileTable.open(source, wanted, where=condition, **options).read())
-        where = None if condition is not None else where
+        reader, table = reader.open_files(source, condition)
+        source, wanted, where = table.read(), list(table.columns), where if condition is None else None
     opened = open_raw_columns(source, wanted)
     if wanted is None:
         reader.declared.check(opened.names)
         reader.missing.check_columns(opened.names, reader.schema)
-    rows = None if where is None else np.asarray(where)
-    if rows is not None and (rows.dtype != np.bool_ or rows.shape != (opened.n_rows,)):
-        shown = f"{rows.dtype} of shape {rows.shape}"
-        raise DataError(f"where must be {opened.n_rows} truth values, one per record; got {shown}")
+    if where is not None:
+        rows = np.asarray(where)
+        if rows.dtype != np.bool_ or rows.shape != (opened.n_rows,):
+            shown = f"{rows.dtype} of shape {rows.shape}"
+            raise DataError(f"where must be {opened.n_rows} truth values, one per record; got {shown}")
+        opened = opened.where(rows)
     names = opened.names
-    opened, weights, people = reader.split(opened, rows=rows)
+    opened, weights, people = reader.split(opened)
+    scan = reader.scan(opened, weights, people, are_all=True)
     if reader.schema is None:
-        markers, most = reader.markers(opened.names), reader.max_categories
-        options = {"max_categories": most, "are_all": True, "bins": reader.declared.bins}
-        scan = Scan.of(opened, markers, weights, people, rows=rows, **options)
         schema = reader.found(scan, names)
     else:
-        scan = Scan.of(opened.select(()), {}, weights, people, rows=rows)
         match_reader_columns(reader.schema, opened.names)
-        schema = reader.extended_schema(opened, rows) if reader.unseen == "extend" else reader.schema
+        schema = reader.extended_schema(opened) if reader.unseen == "extend" else reader.schema
     if scan.n_records:
         scan.weight_totals.check()
-    pointers, cells, codes = reader.encode(opened, schema, rows=rows)
+    pointers, cells, codes = reader.encode(opened, schema)
     return schema, pointers, cells, weights, people, reader.set_to_missing(codes, names)
 
 

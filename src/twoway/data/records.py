@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import itertools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -15,14 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.data.distribution import Distribution
+from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.frames import frame_library_of
 from twoway.data.missing import AnyMissing, Unseen
 from twoway.data.stored_records import NO_NUMBERS, Block, Combine, PerBlock
-from twoway.data.weights import WeightTotals, is_unit_weight, merged_weights, scaled_weights, weight_per_person
+from twoway.data.weights import (
+    WeightTotals,
+    is_unit_weight,
+    merged_weights,
+    record_weights,
+    scaled_weights,
+    weight_per_person,
+)
 from twoway.errors import DataError
+from twoway.notebook import notebook_table
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
+from twoway.text import counted, printable
 
 if TYPE_CHECKING:
     from twoway.data.columns import Columns
@@ -127,18 +137,18 @@ class Records:
         from twoway.data.raw_columns import RawColumns
         from twoway.data.reader import Reader, read
 
-        before = source if isinstance(source, Records) else None
-        if before is not None and schema is None and columns is None and not missing:
-            schema = before.schema
+        given = source if isinstance(source, Records) else None
+        if given is not None and schema is None and columns is None and not missing:
+            schema = given.schema
         declared = Columns.of(columns)
         reader = Reader(missing, weights, counts, max_categories, schema, unseen, in_memory=True, declared=declared)
-        content = source if before is None else RawColumns.of_codes(before.schema, before.codes())
-        self.schema, self.pointers, self.cells, self.weights, self.people, lost = read(content, reader, where)
-        self.set_to_missing = lost if before is None else before.set_to_missing
-        self.number_columns = reader.number_columns if before is None else before.number_columns
-        if before is not None and counts is None and weights is None:
-            before = before if where is None else before.take(np.flatnonzero(where))
-            self.weights, self.people, self.heads = before.weights, before.people, before.heads
+        content = source if given is None else RawColumns.of_codes(given.schema, given.codes())
+        self.schema, self.pointers, self.cells, self.weights, self.people, missing_codes = read(content, reader, where)
+        self.set_to_missing = missing_codes if given is None else given.set_to_missing
+        self.number_columns = reader.number_columns if given is None else given.number_columns
+        if given is not None and counts is None and weights is None:
+            given = given if where is None else given.take(np.flatnonzero(where))
+            self.weights, self.people, self.heads = given.weights, given.people, given.heads
         self.library = frame_library_of(source)
 
     @classmethod
@@ -173,9 +183,9 @@ class Records:
         cells = np.concatenate([part.cells[part.pointers[0] : part.pointers[-1]] for part in parts])
         weights = people = heads = None
         if any(part.weights is not None for part in parts):
-            weights = np.concatenate([part._weights for part in parts])
+            weights = np.concatenate([record_weights(part) for part in parts])
         if any(part.people is not None for part in parts):
-            people = np.concatenate([part._weights if part.people is None else part.people for part in parts])
+            people = np.concatenate([record_weights(part) if part.people is None else part.people for part in parts])
         if any(part.heads is not None for part in parts):
             heads = np.concatenate([part.as_block().n_people for part in parts])
         pointers = np.concatenate([[0], np.cumsum(lengths)])
@@ -189,9 +199,15 @@ class Records:
         return f"Records({self.n_records} records, {len(self.schema)} variables, {cells})"
 
     def _repr_html_(self) -> str:
-        from twoway.data.records_html import records_html
-
-        return records_html(self)
+        cells = self.cells[self.pointers[0] : self.pointers[-1]]
+        of_cells = np.bincount(cells, minlength=self.schema.n_categories)
+        shares = np.add.reduceat(of_cells, self.schema.offsets[:-1]) / max(self.n_records, 1)
+        rows = [["variable", "", "categories", "observed"]]
+        for variable, share in zip(self.schema.variables[:MAX_ROWS], shares, strict=False):
+            rows.append([printable(variable.name), printable(variable.label, 60), str(len(variable)), f"{share:.1%}"])
+        n_hidden = len(self.schema) - MAX_ROWS
+        note = f"… {counted(n_hidden, 'more variable')}" if n_hidden > 0 else ""
+        return f"<p>{html.escape(repr(self))}</p>{notebook_table(rows, shares[:MAX_ROWS, None], note)}"
 
     @property
     def n_records(self) -> int:
@@ -217,10 +233,6 @@ class Records:
     def weight_totals(self) -> WeightTotals:
         """What the records' weights add up to."""
         return WeightTotals.of(self.weights, self.people, self.n_records)
-
-    @property
-    def _weights(self) -> Floats:
-        return np.ones(self.n_records) if self.weights is None else self.weights
 
     def blocks(self) -> list[Block]:
         """Return the records in blocks of about as many cells, whatever the number of threads."""
@@ -266,21 +278,21 @@ class Records:
     @property
     def _dealt(self) -> Ints:
         """The people of each record in whole numbers, so that they can be dealt out one by one."""
-        people = np.rint(self._weights if self.people is None else self.people)
-        return np.clip(people, self._weights > 0, _MOST_DEALT).astype(np.int64)
+        people = np.rint(record_weights(self) if self.people is None else self.people)
+        return np.clip(people, record_weights(self) > 0, _MOST_DEALT).astype(np.int64)
 
     def _part(self, n_people: Ints) -> Records:
         """Return the records with so many of the people of each that are dealt out."""
         dealt = self._dealt
         share = weight_per_person(n_people, dealt)
         # Counts stay whole numbers.
-        weights = np.where(self._weights == dealt, n_people.astype(np.float64), self._weights * share)
+        weights = np.where(record_weights(self) == dealt, n_people.astype(np.float64), record_weights(self) * share)
         return self.reweighted(weights, None if self.people is None else self.people * share)
 
     def _without(self, part: Records) -> Records:
         """Return what is left of the records' people without a part of them."""
         people = None if self.people is None or part.people is None else self.people - part.people
-        return self.reweighted(self._weights - part._weights, people)
+        return self.reweighted(record_weights(self) - record_weights(part), people)
 
     def take(self, rows: Ints) -> Records:
         """Return some records, in the order given."""
@@ -324,7 +336,7 @@ class Records:
                 left = left - dealt[-1]
             dealt.append(left)
         folds = [(self._without(held), held) for held in map(self._part, dealt)]
-        return [(train, held) for train, held in folds if train._weights.any() and held._weights.any()]
+        return [(train, held) for train, held in folds if record_weights(train).any() and record_weights(held).any()]
 
     def for_fit(self) -> Records:
         """Return the records that show something and weigh something, in an order that does not depend on the rows'.
@@ -385,7 +397,7 @@ class Records:
             return self
         keys = compressed_keys(self.pointers, self.cells, self.schema.cell_hashes)
         # Equal records by their weights, whose sum would depend on the order of rows.
-        order = np.argsort(keys, kind="stable") if self.people is None else np.lexsort((self._weights, keys))
+        order = np.argsort(keys, kind="stable") if self.people is None else np.lexsort((record_weights(self), keys))
         del keys
         first = ~compressed_as_previous(self.pointers, self.cells, order)
         # Weights are merged always: of two equal records, the order would decide which comes first.
@@ -393,7 +405,7 @@ class Records:
             return self.take(order)
         starts = np.flatnonzero(first)
         people = None if self.people is None else self.people[order]
-        weights, people = merged_weights(self._weights[order], people, starts)
+        weights, people = merged_weights(record_weights(self)[order], people, starts)
         heads = None if people is None else np.add.reduceat(self.as_block().n_people[order], starts)
         return self.take(order[starts]).reweighted(weights, people, heads)
 
@@ -420,7 +432,7 @@ class Records:
         complete = (codes >= 0).all(axis=1)
         shape = tuple(len(variable) for variable in variables)
         flat = np.ravel_multi_index(tuple(codes[complete].T), shape)
-        counts = np.bincount(flat, self._weights[complete], minlength=int(np.prod(shape))).reshape(shape)
+        counts = np.bincount(flat, record_weights(self)[complete], minlength=int(np.prod(shape))).reshape(shape)
         total = float(counts.sum())
         if total == 0:
             raise DataError(f"no record shows {', '.join(v.name for v in variables)} together")

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Floats
 from twoway.category_labels import Label, label_key, sort_labels
 from twoway.data.binning import bin_means
 from twoway.data.columns import Columns
@@ -66,13 +65,12 @@ class Scan:
         weights: Floats | None = None,
         people: NDArray[Any] | None = None,
         *,
-        rows: Bools | None = None,
         max_categories: int | None = None,
         known: Mapping[str, LabelsByKey] | None = None,
         are_all: bool = False,
         bins: Schema | None = None,
     ) -> Scan:
-        """Return what columns show, in some rows or in all; too many labels are an error, before they fill memory.
+        """Return what columns show; too many labels are an error, before they fill memory.
 
         Parameters
         ----------
@@ -80,8 +78,6 @@ class Scan:
             The columns to find categories in, and the labels that mean "not observed" in each.
         weights, people
             Of the rows, as `Records` has them.
-        rows
-            Which rows to read, (n_rows,).
         max_categories
             The most labels that a column may have.
         known
@@ -91,17 +87,16 @@ class Scan:
         bins
             Variables whose bins are known already.
         """
-        n_records = columns.n_rows if rows is None else int(np.count_nonzero(rows))
-        scan = cls(n_records, WeightTotals.of(weights, people, n_records), ordered=columns.ordered)
+        scan = cls(columns.n_rows, WeightTotals.of(weights, people, columns.n_rows), ordered=columns.ordered)
         for name in columns.names:
             if bins is not None and name in bins:
-                scan.bins[name] = columns.bin_sums(bins[name], markers[name], weights, rows)
+                scan.bins[name] = columns.bin_sums(bins[name], markers[name], weights)
                 continue
             labels = (label for label in columns.declared.get(name, ()) if missing_key(label) not in markers[name])
             declared = scan.declared[name] = {label_key(label): label for label in labels}
             observed = scan.observed[name] = {} if known is None else known[name]
             if not (declared and are_all):
-                columns.collect_labels(observed, name, markers[name], rows, max_categories)
+                columns.collect_labels(observed, name, markers[name], max_categories)
             check_number_of_column_labels(name, max(len(declared), len(observed)), max_categories)
         return scan
 

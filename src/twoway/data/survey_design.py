@@ -124,7 +124,9 @@ def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateW
             raise DataError("each row stands for several records, which a design must tell apart: give units")
         return _sampled_units(design, records.n_records)
     if any(part is not None for part in (design.strata, design.units, design.population)):
-        raise DataError("replicate weights say all about a design; strata, units and population must not be given")
+        raise DataError(
+            "replicate weights already describe the design; strata, units and population cannot be given as well"
+        )
     replicates = _checked_design_weights(design, records.n_records)
     if records.weights is None:
         raise DataError(

@@ -60,7 +60,9 @@ def toml_key(name: str) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Return text, numbers, truth values and lists of them as TOML writes them."""
+    """Return text, numbers, truth values, and lists and mappings of them as TOML writes them in one line."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{toml_key(str(name))} = {toml_value(item)}" for name, item in value.items()) + " }"
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -69,8 +71,3 @@ def toml_value(value: Any) -> str:
         return repr(value) if isinstance(value, float) else json.dumps(value)
     shown = (char if char.isprintable() else f"\\U{ord(char):08X}" for char in value)
     return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in shown) + '"'
-
-
-def toml_inline_table(lists: Mapping[str, Sequence[Any]]) -> str:
-    """Return lists, each with its key, as TOML writes them in one line."""
-    return "{ " + ", ".join(f"{toml_key(name)} = {toml_value(list(own))}" for name, own in lists.items()) + " }"

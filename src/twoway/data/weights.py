@@ -8,14 +8,16 @@ times weights give the shares. How sure these are depends on the effective numbe
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Floats, Ints
 from twoway.errors import DataError, warn_caller
+from twoway.text import brief
 
 if TYPE_CHECKING:
     from twoway.data.records import Records
@@ -145,9 +147,30 @@ def weights_as_floats(weights: Any, what: str, n_records: int | None = None) -> 
     try:
         array = np.array(weights, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError, OverflowError):
-        raise DataError(f"record {what} must be numbers that a float can hold") from None
+        raise DataError(f"record {what} must be numbers{_first_without_number(weights)}") from None
     if n_records is not None and len(array) != n_records:
         raise DataError(f"there are {n_records} records and {len(array)} {what}; each record needs one")
+    return array
+
+
+def _first_without_number(values: Any) -> str:
+    """Return which record has something that is no number, and what it has, as the end of a message."""
+    for row, value in enumerate(np.ravel(np.asarray(values, dtype=object))):
+        try:
+            float(value)
+        except (TypeError, ValueError, OverflowError):
+            return f"; record {row} has {brief(value)} (the first record is 0)"
+    return ""
+
+
+def read_weights(weights: Any, n_records: int) -> Floats | None:
+    """Return the weights of all records as a flat array, None for None; invalid ones, or only zeros, are an error."""
+    if weights is None:
+        return None
+    array = weights_as_floats(weights, "weights", n_records)
+    check_weights(array)
+    if n_records and not array.any():
+        raise DataError("the weights of the records are all zero; at least one must be positive")
     return array
 
 
@@ -203,24 +226,24 @@ def scaled_weights(weights: Floats, people: NDArray[Any], unit: float) -> tuple[
     return scaled, people
 
 
-def check_weights(weights: Floats, rows: Bools | None = None, start: int = 0) -> None:
-    """Raise if a number cannot be a weight, in some rows or in all; ``start`` is the number of the first."""
+def check_weights(weights: Floats, record_number: Callable[[int], int] = int) -> None:
+    """Raise if a number cannot be a weight; the second argument gives the number of a row's record."""
     right = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
-    if (wrong := _first_wrong_weight(right, rows)) is not None:
-        weight = float(weights[wrong])
+    if not right.all():
+        row = int(np.argmin(right))
+        weight = float(weights[row])
         allowed = f"0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}" if weight > 0 else "finite and not negative"
-        raise DataError(f"record weights must be {allowed}; record {start + wrong} has {weight!r}")
+        way_out = "; leave records without a weight out, or give them weight 0" if math.isnan(weight) else ""
+        has = f"record {record_number(row)} has {weight!r} (the first record is 0)"
+        raise DataError(f"record weights must be {allowed}; {has}{way_out}")
 
 
-def check_counts(counts: Floats, rows: Bools | None = None, start: int = 0) -> None:
-    """Raise if a number cannot be a count, in some rows or in all; ``start`` is the number of the first."""
+def check_counts(counts: Floats, record_number: Callable[[int], int] = int) -> None:
+    """Raise if a number cannot be a count; the second argument gives the number of a row's record."""
     right = (counts >= 0) & (counts <= MOST_COUNT) & (np.rint(counts) == counts)
-    if (wrong := _first_wrong_weight(right, rows)) is not None:
-        count, allowed = float(counts[wrong]), "whole numbers from 0 to 2**53"
+    if not right.all():
+        row = int(np.argmin(right))
+        count, allowed = float(counts[row]), "whole numbers from 0 to 2**53"
         near_miss = "; numbers with fractions are weights" if 0 < count < math.inf else ""
-        raise DataError(f"record counts must be {allowed}; record {start + wrong} has {count!r}{near_miss}")
-
-
-def _first_wrong_weight(right: Bools, rows: Bools | None) -> int | None:
-    wrong = np.flatnonzero(~right if rows is None else rows & ~right)
-    return int(wrong[0]) if len(wrong) else None
+        has = f"record {record_number(row)} has {count!r} (the first record is 0)"
+        raise DataError(f"record counts must be {allowed}; {has}{near_miss}")

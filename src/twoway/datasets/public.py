@@ -61,7 +61,8 @@ def titanic() -> pd.DataFrame:
 def berkeley_admissions() -> pd.DataFrame:
     """Return the 4526 applicants to the six largest departments of Berkeley in 1973: "department", "sex", "admitted".
 
-    A smaller share of the women was admitted overall, but hardly in any department: they had applied where few were.
+    A smaller share of the women was admitted overall, but not in most departments: more of them applied
+    where few were admitted.
     The counts are those of Bickel, Hammel and O'Connell (Sex bias in graduate admissions, Science, 1975).
 
     Examples

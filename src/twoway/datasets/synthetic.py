@@ -6,7 +6,7 @@ The variables are named "x1", "x2", …, their categories 0, 1, 2, ….
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from twoway.arrays import Floats
 from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
-from twoway.errors import DataError
+from twoway.errors import DataError, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
@@ -58,8 +58,7 @@ def nearly_separable(
     leak = _LEAKS[epsilon]
     chosen = n_variables - 1 - int(random.integers(min(2, n_variables)))
     factor = factors[chosen]
-    factor[:rank] = leak
-    factor[np.arange(rank), np.arange(rank)] = _PEAK
+    factor[:rank] = np.where(np.eye(rank, dtype=bool), _PEAK, leak)
     rest = factor[rank:]
     factor[rank:] = rest * ((1.0 - _PEAK - (rank - 1) * leak) / rest.sum(axis=0))
     factors[chosen] = _synthetic_factor(factor)
@@ -86,7 +85,7 @@ def draw_records(
     >>> draw_records(dirichlet_rows(3, 4, 2), 100, observed=1.0)
     Records(100 records, 3 variables, 300 of 300 cells observed)
     """
-    schema = pmf.schema
+    schema, n_records = pmf.schema, check_whole_number("n_records", n_records, 0)
     shares = np.asarray(observed, dtype=np.float64)
     if shares.shape not in ((), (len(schema),)) or not ((shares >= 0) & (shares <= 1)).all():
         raise DataError(f"observed must be a probability, not {observed!r}, or one per variable")
@@ -114,7 +113,7 @@ def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
     >>> int(hide(pd.DataFrame({"x": range(1000)}), 0.5).isna().sum().iloc[0])
     473
     """
-    if not 0 <= share <= 1:
+    if not (isinstance(share, SupportsFloat) and 0 <= share <= 1):
         raise DataError(f"share must be a probability, not {share!r}")
     return frame.mask(np.random.default_rng(seed).uniform(size=frame.shape) < share)
 

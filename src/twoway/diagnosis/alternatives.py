@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.table_program import ProgramAxis, TableProgram, program_tables
+from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
@@ -31,12 +32,12 @@ _STEPS_PER_PLANE = 12
 _MAX_STEPS = 1500
 _N_DRAWS = 4000
 _SMALL_JOINT = 200_000
-# Models are compared on at most so many variables at a time; of more, on several random groups.
+# Models are compared on at most this many variables at a time; with more, on several random groups.
 _GROUP_SIZE, _N_GROUPS = 15, 3
-# Joints of any rank with the same tables are searched for among at most so many cells.
+# Joints of any rank with the same tables are searched for if the joint has at most this many cells.
 _MAX_PROGRAM_CELLS = 1024
 _N_SEARCHES, _SEARCH_STEPS = 4, 4
-# All starts together may take so many passes times table cells times components.
+# The most passes × table cells × components of all starts together.
 _WORK = 1e9
 _N_STARTS = 4
 _MIN_PASSES, _USUAL_PASSES, _MAX_PASSES = 30, 400, 4000
@@ -76,8 +77,8 @@ class AlternativeDistance:
         """Return the distance to another joint."""
         if self._is_small:
             return 0.5 * float(np.abs(self._joint - other.trees.joint()).sum())
-        logs = (self._log_joint(other, group) for group in self._groups)
-        ratios = [np.exp(its - own) for its, own in zip(logs, self._logs, strict=True)]
+        others_logs = (self._log_joint(other, group) for group in self._groups)
+        ratios = [np.exp(others - logs) for others, logs in zip(others_logs, self._logs, strict=True)]
         return float(np.mean([np.maximum(0.0, 1.0 - ratio).mean() for ratio in ratios]))
 
 
@@ -173,17 +174,17 @@ def far_alternatives(pmf: JointPMF, graph: PairGraph, random: np.random.Generato
         return []
     axes = ProgramAxis.full(pmf.schema, range(len(pmf.schema)))
     program = TableProgram(program_tables(tables_of_alternatives(pmf, graph), axes), axes, None)
-    own = pmf.trees.joint()
+    modelled = pmf.trees.joint()
     joints = []
     for _ in range(_N_SEARCHES):
-        direction, best = random.choice(np.array([-1.0, 1.0]), own.size), (own, 0.0)
+        direction, best = random.choice(np.array([-1.0, 1.0]), modelled.size), (modelled, 0.0)
         for _ in range(_SEARCH_STEPS):
             vertex = program.cheapest(direction)
             assert vertex is not None
-            distance = 0.5 * float(np.abs(vertex[1] - own).sum())
+            distance = 0.5 * float(np.abs(vertex[1] - modelled).sum())
             if distance <= best[1] + 1e-6:
                 break
-            best, direction = (vertex[1], distance), np.sign(own - vertex[1]).ravel()
+            best, direction = (vertex[1], distance), np.sign(modelled - vertex[1]).ravel()
         joints.append(best)
     return sorted(joints, key=lambda joint: -joint[1])
 
@@ -224,9 +225,7 @@ class Alternatives:
     """The tables that were fitted; a part where there are very many."""
 
 
-def fit_alternatives(
-    evidence: Evidence, rank: int, known: JointPMF | None, graph: PairGraph, seed: int, watch: Watch
-) -> Alternatives:
+def fit_alternatives(evidence: Evidence, rank: int, known: JointPMF | None, seed: int, watch: Watch) -> Alternatives:
     """Return the models that fit tables equally well: those of a known model, or those of data."""
     part = _tables_for_alternatives(evidence, rank, seed)
     solutions: list[Solution] = []
@@ -247,12 +246,12 @@ def fit_alternatives(
                 raise KeyboardInterrupt
         best = min(solutions, key=lambda solution: solution.objective)
         pmf, converged = (best.pmf, best.converged) if known is None else (known, True)
-    far, any_joint = _fit_far_alternatives(evidence, pmf, graph, seed, watch)
-    solutions += far
+    far, any_joint = _fit_far_alternatives(evidence, pmf, seed, watch)
     if known is not None:
-        others = [solution.pmf for solution in solutions if solution.objective < _EXACT]
+        others = [solution.pmf for solution in (*solutions, *far) if solution.objective < _EXACT]
     else:
-        others = _alternatives_as_good(part, pmf, [solution.pmf for solution in solutions if solution.pmf is not pmf])
+        fits = (solution.pmf for solution in (*solutions, *far))
+        others = _alternatives_as_good(part, pmf, [fit for fit in fits if fit is not pmf])
     return Alternatives(pmf, others, converged, any_joint, part.tables(2))
 
 
@@ -280,20 +279,18 @@ def _alternatives_as_good(evidence: Evidence, best: JointPMF, fits: list[JointPM
 
 
 def _fit_far_alternatives(
-    evidence: Evidence, pmf: JointPMF, graph: PairGraph, seed: int, watch: Watch
+    evidence: Evidence, pmf: JointPMF, seed: int, watch: Watch
 ) -> tuple[list[Solution], float | None]:
     """Return fits of the model's rank from starts near joints that are far from it and have its tables.
 
     Also how far the farthest of these joints is, which may have any rank; None where the joint is too large to search.
     """
-    joints = far_alternatives(pmf, graph, np.random.default_rng(seed))
-    if pmf.rank == 1:
-        if not joints:
-            # A change in a few of many independent variables leaves all tables with the others as they are.
-            joints = far_alternatives(*_most_even_part(pmf, graph), np.random.default_rng(seed))
-        return [], joints[0][1] if joints else None
+    joints = far_alternatives(pmf, evidence.graph, np.random.default_rng(seed))
+    if pmf.rank == 1 and not joints:
+        # A change in a few of many independent variables leaves all tables with the others as they are.
+        joints = far_alternatives(*_most_even_part(pmf, evidence.graph), np.random.default_rng(seed))
     fits = []
-    for number, (joint, _) in enumerate(joints):
+    for number, (joint, _) in enumerate(joints if pmf.rank > 1 else ()):
         cells = Evidence(pmf.schema, records=_alternative_as_records(pmf.schema, joint), threads=evidence.threads)
         problem = Problem(cells, pmf.rank, seed, number=number, watch=watch.quiet())
         near = softened_start(EM(max_iter=EM_PASSES).solve(problem).pmf, evidence.sets.shares, _SOFTENED)
@@ -318,28 +315,25 @@ def part_of_model(pmf: JointPMF, variables: Sequence[int]) -> JointPMF:
 
 
 def _alternative_as_records(schema: Schema, joint: Floats) -> Records:
-    """Return a joint as weighted records, one for each cell."""
-    codes = np.indices(joint.shape).reshape(joint.ndim, -1).T + schema.offsets[:-1]
-    some = joint.ravel() > 0
-    pointers = np.arange(0, int(some.sum()) * joint.ndim + 1, joint.ndim, dtype=np.int64)
-    cells = codes[some].astype(np.min_scalar_type(schema.n_categories - 1)).ravel()
-    return Records.from_cells(schema, pointers, cells, joint.ravel()[some] * _WEIGHT)
+    """Return a joint as weighted records, one for each possible cell."""
+    pointers, cells = compressed_codes(np.argwhere(joint > 0), schema.offsets, schema)
+    return Records.from_cells(schema, pointers, cells, joint[joint > 0] * _WEIGHT)
 
 
 def _tables_for_alternatives(evidence: Evidence, rank: int, seed: int) -> Evidence:
-    """Return the evidence, or so much of it that starts can converge: all variables, not all their tables."""
+    """Return the evidence, or a part of its tables, of all variables, that is small enough for starts to converge."""
     tables = evidence.tables(2)
     affordable = _WORK / (_USUAL_PASSES * _N_STARTS * rank)
     if len(tables.flat) <= affordable:
         return evidence
     sizes, degree = np.diff(tables.starts), np.zeros(len(tables.schema), dtype=np.int64)
-    kept, used = [], 0
+    names, used = [], 0
     # Beyond what is affordable, tables of variables that have few so far: a few for each are enough to connect them.
     for table in np.random.default_rng(seed).permutation(len(tables)):
         pair = tables.sets[table]
         if used < affordable or degree[pair].min() < _MIN_TABLES:
-            kept.append(tables.names[table])
+            names.append(tables.names[table])
             used += int(sizes[table])
             degree[pair] += 1
-    part = tables.select(kept)
+    part = tables.select(names)
     return Evidence(tables.schema, tables=part, threads=evidence.threads) if part.is_connected else evidence

@@ -16,12 +16,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, check_whole_number, unknown_name
+from twoway.errors import DataError, check_known, check_whole_number
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 
@@ -80,10 +80,9 @@ class Bound:
         return text if self.says_something else f"{text}, which says nothing: no error exceeds {self.trivial:.4g}"
 
 
-def _check_bound_numbers(*, form: str | None = None, **numbers: float) -> None:
+def _check_bound_numbers(*, form: str = "corrected", **numbers: float) -> None:
     """Raise if a number is out of its range."""
-    if form not in ("printed", "corrected", None):
-        raise unknown_name("form of the theorem", form, ("printed", "corrected"))
+    check_known("form of the theorem", get_args(Form), form)
     for name, value in numbers.items():
         most = {"observed": 1.0, "risk": 1.0}.get(name, math.inf)
         if not (isinstance(value, int | float | np.number) and 0 < value <= most):
@@ -194,7 +193,7 @@ def split_constants(pmf: JointPMF, first: Sequence[str] | int) -> SplitConstants
 def separability(h: Floats) -> float:
     """Return the smallest ε for which a nonnegative matrix (rows, rank) is ε-separable.
 
-    Rows are scaled to sum to one; each component needs a row of its own within ε of its unit vector. 0 means that
+    Rows are scaled to sum to one; each component needs a separate row within ε of its unit vector. 0 means that
     every component has a row that belongs to it alone; the result is infinite if there are too few rows.
 
     Examples

@@ -107,7 +107,7 @@ class SplitConditions:
 
 @dataclass(frozen=True)
 class HiddenVerdict:
-    """What exact two-way tables tell about one hidden variable of a tree."""
+    """What exact two-way tables show about one hidden variable of a tree."""
 
     variables: tuple[str, ...]
     """The variables that are attached to it; where there are none, one from each of its sides."""
@@ -127,9 +127,7 @@ class HiddenVerdict:
         """The verdict as one condition of that on the tree."""
         status: Status = "holds" if self.is_proven else "fails" if self.ambiguity > SMALL else "unknown"
         detail = {
-            "holds": "determined by the tables between them"
-            if self.n_sides > 2
-            else "which do not matter to the joint",
+            "holds": "determined by the tables between them" if self.n_sides > 2 else "which do not affect the joint",
             "fails": f"not determined: others have the same tables and move the joint by {self.ambiguity:.3f}",
             "unknown": "not proven, but no others with the same tables were found",
         }[status]
@@ -183,16 +181,17 @@ def _split_conditions(
 ) -> SplitConditions:
     """Return what holds for a split: ranks, separability, scatter, and which variables are left out."""
     w, h = (stacked[np.repeat(side, pmf.schema.sizes)] for side in (split.first, split.second))
-    tried: list[tuple[Scattered, Scattered]] = []
-    for exponent in _WEIGHT_EXPONENTS:
-        first, second = w * pmf.weights**exponent, h * pmf.weights ** (1 - exponent)
-        tried.append((sufficiently_scattered(first, random), sufficiently_scattered(second, random)))
-        if all(part.status == "holds" for part in tried[-1]):
-            tried.insert(0, tried[-1])
-            break
     conditioned = condition_number(w), condition_number(h)
     separable = separability(w), separability(h * pmf.weights)
-    return SplitConditions(split, conditioned, separable, tried[0], _outside_split_conditions(pmf, graph, split))
+    outside = _outside_split_conditions(pmf, graph, split)
+    tried: list[SplitConditions] = []
+    for exponent in _WEIGHT_EXPONENTS:
+        first, second = w * pmf.weights**exponent, h * pmf.weights ** (1 - exponent)
+        scattered = sufficiently_scattered(first, random), sufficiently_scattered(second, random)
+        tried.append(SplitConditions(split, conditioned, separable, scattered, outside))
+        if tried[-1].scattered_status == "holds":
+            return tried[-1]
+    return tried[0]
 
 
 def condition_number(stack: Floats) -> float:

@@ -29,11 +29,12 @@ from twoway.tables.counting import count_cells
 from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
+from twoway.text import shortlist
 
-# The fit of at most so many tables is checked.
+# At most this many tables are compared with the model.
 _MAX_COMPARED = 500
 _MAX_MISSING = 10
-# Three-way tables are counted for as many variables as keep within these numbers of tables and cells.
+# Three-way tables are counted for as many variables as stay within these limits.
 _MAX_TRIPLES, _MAX_TRIPLE_CELLS, _MAX_TRIPLE_RECORDS = 500, 300_000, 1_000_000
 
 
@@ -53,8 +54,8 @@ def diagnose(
     ----------
     source
         `Tables`; or records, whose pairs are counted; or a `JointPMF`, to ask whether a model like this one could be
-        recovered from its exact tables; of hidden variables on a tree, each gets a verdict of its own. Ranges are over
-        the tables that it was fitted to, if it keeps them.
+        recovered from its exact tables. Each hidden variable on a tree gets its own verdict. Ranges are over the tables
+        that the model was fitted to, if it keeps them.
     rank
         The number of components. By default it is chosen, or that of the model.
     pairs
@@ -75,74 +76,77 @@ def diagnose(
     """
     seed = check_whole_number("seed", seed, 0)
     rank = None if rank is None else check_whole_number("rank", rank, 1)
+    source = getattr(source, "pmf", source)  # that of a Bootstrap
+    model = source if isinstance(source, JointPMF) else None
     with Watch.showing(monitor) as watch:
-        model, evidence = None, None
-        given: Tables | PublishedTables | None = None
-        source = getattr(source, "pmf", source)  # that of a Bootstrap
-        if isinstance(source, JointPMF):
-            kept = given = source.counts.tables if source.counts is not None and pairs is None else None
-            if source.counts is not None and pairs is None and source.counts.published is not None:
-                # Tables of other kinds tell of more pairs than there are counts of.
-                kept, given, names = None, source.counts.published, source.schema.names
-                pairs = [(names[one], names[other]) for one, other in source.counts.published.pairs_shown]
-            model, tables, rank = source, _tables_to_diagnose(source, rank, pairs, kept), source.rank
-        elif pairs is not None:
-            raise DataError("pairs= is for a model; of tables and records, all pairs are used")
-        elif isinstance(source, PublishedTables):
-            tables, given = source.pairs(), source
-        elif isinstance(source, Tables):
-            tables = source
-            if tables.order != 2:
-                raise DataError(
-                    "diagnose takes two-way tables, and these are three-way tables, which show more: fit them"
-                )
-        else:
-            evidence = evidence_of_source(source, threads)[0]
-            tables = evidence.tables(2)
-        records = None if evidence is None else evidence.records
-        graph = PairGraph.of(tables)
+        evidence, given = _evidence_to_diagnose(source, rank, pairs, threads)
+        tables, records = evidence.tables(2), evidence.records
+        rank = rank if model is None else model.rank
         findings = Diagnosis("recoverable", "", rank or 1, len(tables.schema), len(tables), tables=tables, given=given)
         if model is not None:
             findings = replace(findings, is_exact=True, models=(model,))
+        graph = evidence.graph
         if (verdict := verdict_by_graph(findings, graph, rank)) is not None:
             return verdict
         if model is not None and model.n_hidden > 1:
             return verdict_by_findings(diagnose_hidden(findings, model, graph, seed, watch), graph)
-        table_evidence = Evidence(tables.schema, tables=tables, threads=threads)
         if rank is None:
-            rank = choose_rank_from(evidence or table_evidence, None, seed=seed, watch=watch).rank
-        fits = fit_alternatives(table_evidence, rank, model, graph, seed, watch)
+            rank = choose_rank_from(evidence, None, seed=seed, watch=watch).rank
+        of_tables = evidence if records is None else Evidence(tables.schema, tables=tables, threads=threads)
+        fits = fit_alternatives(of_tables, rank, model, seed, watch)
         findings = replace(findings, rank=rank, any_joint=fits.any_joint, converged=fits.converged)
         if records is not None:
             n_records = records.total_weight
-            findings = _diagnose_records(findings, fits.pmf, records, seed, threads, watch)
+            findings = _diagnose_records(findings, fits.pmf, evidence, records, seed, watch)
         watch.show(Progress("checking conditions", 0, 1))
         return verdict_by_findings(_diagnose_models(findings, fits, graph, n_records, seed), graph)
 
 
-def _tables_to_diagnose(
-    pmf: JointPMF, rank: int | None, pairs: Iterable[Sequence[str]] | None, given: Tables | None
-) -> Tables:
-    """Return the exact tables of a model: of the pairs named, of those in the tables given, or of all."""
-    if rank not in (None, pmf.rank):
-        raise DataError(f"the model has rank {pmf.rank}, and rank={rank} was asked for; leave rank out")
-    if given is not None:
-        return tables_of_alternatives(pmf, PairGraph.of(given))
-    available = np.full((len(pmf.schema), len(pmf.schema)), pairs is None)
-    for pair in pairs or ():
-        indices = pmf.schema.indices(pair)
-        if len(indices) != 2:
-            raise DataError(f"a pair names two variables; got {pair!r}")
-        available[indices, indices[::-1]] = True
-    return tables_of_alternatives(pmf, PairGraph(available, pmf.schema.sizes))
+def _evidence_to_diagnose(
+    source: Any, rank: int | None, pairs: Iterable[Sequence[str]] | None, threads: int | None
+) -> tuple[Evidence, Tables | PublishedTables | None]:
+    """Return records or two-way tables, those of a model exactly; and the tables that ranges are over, if others."""
+    given: Tables | PublishedTables | None = None
+    if isinstance(source, JointPMF):
+        if rank not in (None, source.rank):
+            raise DataError(f"the model has rank {source.rank}, and rank={rank} was asked for; leave rank out")
+        tables, given = _tables_of_model(source, pairs)
+    elif pairs is not None:
+        raise DataError("pairs= is for a model; for tables and records, all pairs are used")
+    elif isinstance(source, PublishedTables):
+        tables, given = source.pairs(), source
+    elif not isinstance(source, Tables):
+        return evidence_of_source(source, threads)[0], None
+    elif source.order != 2:
+        raise DataError("diagnose takes two-way tables, and these are three-way tables, which show more: fit them")
+    else:
+        tables = source
+    return Evidence(tables.schema, tables=tables, threads=threads), given
+
+
+def _tables_of_model(
+    pmf: JointPMF, pairs: Iterable[Sequence[str]] | None
+) -> tuple[Tables, Tables | PublishedTables | None]:
+    """Return a model's exact tables of the pairs named, and what it was fitted to; without pairs, of those fitted."""
+    counts = pmf.counts if pairs is None else None
+    if counts is not None and counts.published is None:
+        return tables_of_alternatives(pmf, PairGraph.of(counts.tables)), counts.tables
+    published = None if counts is None else counts.published
+    available = np.full((len(pmf.schema), len(pmf.schema)), pairs is None and published is None)
+    # Published tables show more pairs than there are counts of.
+    for pair in map(pmf.schema.indices, pairs or ()) if published is None else published.pairs_shown:
+        if len(pair) != 2:
+            raise DataError(f"a pair names two variables; got {shortlist(pmf.schema.names[index] for index in pair)}")
+        available[pair, pair[::-1]] = True
+    return tables_of_alternatives(pmf, PairGraph(available, pmf.schema.sizes)), published
 
 
 def _diagnose_records(
-    findings: Diagnosis, pmf: JointPMF, records: RecordSource, seed: int, threads: int | None, watch: Watch
+    findings: Diagnosis, pmf: JointPMF, evidence: Evidence, records: RecordSource, seed: int, watch: Watch
 ) -> Diagnosis:
     """Return the findings with what records show beyond their two-way tables."""
     if pmf.rank > 1:
-        fit, adds_information = _diagnose_fit_of_records(records, pmf, seed, threads, watch)
+        fit, adds_information = _diagnose_fit_of_records(evidence, records.total_weight, pmf, seed, watch)
         distance = AlternativeDistance(fit, seed)(pmf)
         findings = replace(findings, beyond_tables=distance, records_add_information=adds_information)
     quality = _diagnose_three_way(pmf, records, seed)
@@ -156,33 +160,32 @@ def _diagnose_records(
 
 
 def _diagnose_fit_of_records(
-    records: RecordSource, best: JointPMF, seed: int, threads: int | None, watch: Watch
+    evidence: Evidence, n_records: float, best: JointPMF, seed: int, watch: Watch
 ) -> tuple[JointPMF, bool]:
     """Return a fit to records, and whether it explains them better than the fit to their tables by more than chance.
 
     It is the better of two: from the fit to tables, and from a start that knows nothing of it. Where tables show less
-    than the records do, the first may be a saddle point from which no pass leads away.
+    than the records do, the first may be a saddle point that EM cannot leave.
     """
-    evidence = Evidence(records.schema, records=records, threads=threads)
-    problem = Problem(evidence, best.rank, seed, start=best, watch=watch.quiet())
+    problem = Problem(evidence, best.rank, seed, watch=watch.quiet())
     fits = [EM(max_iter=alternatives.EM_PASSES).solve(replace(problem, start=start)) for start in (best, None)]
     better = min(fits, key=lambda solution: solution.objective)
     # Fitting as many parameters to chance raises twice the log-likelihood by about their number.
     n_free = best.n_parameters
-    gain = 2.0 * records.total_weight * (fits[0].objectives[0] - better.objective)
+    gain = 2.0 * n_records * (fits[0].objectives[0] - better.objective)
     return better.pmf, gain > n_free + 3.0 * math.sqrt(2.0 * n_free)
 
 
 def _diagnose_three_way(pmf: JointPMF, records: RecordSource, seed: int) -> FitQuality:
-    """Return how well a model fits three-way tables of records, of as many random variables as there is time for."""
+    """Return how well a model fits three-way tables of records, for as many random variables as there is time for."""
     schema = records.schema
     order = np.random.default_rng(seed).permutation(len(schema))
     sizes = [schema.sizes[index] for index in order]
-    few = [count for count in range(len(schema) + 1) if math.comb(count, 3) <= _MAX_TRIPLES]
-    n_counted = max(count for count in few if count_cells(sizes[:count], 3) <= _MAX_TRIPLE_CELLS)
-    variables = np.sort(order[:n_counted]).tolist()
-    if len(variables) < 3:
+    few = (n for n in range(len(schema) + 1) if math.comb(n, 3) <= _MAX_TRIPLES)
+    n_counted = max(n for n in few if count_cells(sizes[:n], 3) <= _MAX_TRIPLE_CELLS)
+    if n_counted < 3:
         return FitQuality(())
+    variables = np.sort(order[:n_counted]).tolist()
     tables = Tables.count(records.sample(_MAX_TRIPLE_RECORDS, seed=seed).narrowed(variables), 3)
     return fit_quality(alternatives.part_of_model(pmf, variables), tables)
 
@@ -229,9 +232,9 @@ def _diagnose_sampling(
     """Return the findings with what is above sampling error: components, misfits and contradictions."""
     pmf = fits.pmf
     if split is not None:
-        shown = rank_spectrum(findings.tables, pmf, [split], n_records, seed)
-        strength, excess = shown.strength(pmf.rank), shown.strength(pmf.rank + 1)
-        findings = replace(findings, visible=shown.n_visible, strength=strength, excess=excess)
+        spectrum = rank_spectrum(findings.tables, pmf, [split], n_records, seed)
+        strength, excess = spectrum.strength(pmf.rank), spectrum.strength(pmf.rank + 1)
+        findings = replace(findings, visible=spectrum.n_visible, strength=strength, excess=excess)
     tables = fits.tables.sample(_MAX_COMPARED, len(fits.tables.flat), np.random.default_rng(seed))
     quality = fit_quality(pmf, tables)
     return replace(
@@ -247,8 +250,8 @@ def _diagnose_components(pmf: JointPMF, others: Sequence[JointPMF]) -> Iterator[
     """Yield components that are nearly empty, nearly equal to another, or different in another start."""
     offsets = pmf.schema.offsets[:-1]
 
-    def apart(one: Floats, other: Floats) -> float:
-        return float(0.5 * np.add.reduceat(np.abs(one - other), offsets).mean())
+    def apart(first: Floats, second: Floats) -> float:
+        return float(0.5 * np.add.reduceat(np.abs(first - second), offsets).mean())
 
     for component, weight in enumerate(pmf.weights):
         if weight * pmf.rank < 0.02:
@@ -259,9 +262,8 @@ def _diagnose_components(pmf: JointPMF, others: Sequence[JointPMF]) -> Iterator[
                 yield ComponentNote(component, f"nearly equal to component {other}: {distance:.3f} apart on average")
     moved = np.zeros(pmf.rank)
     for fit in others:
-        matched = match_components(pmf, fit)
-        moves = [apart(pmf.stacked[:, own], fit.stacked[:, other]) for own, other in enumerate(matched)]
-        moved = np.maximum(moved, moves)
+        matched = fit.stacked[:, match_components(pmf, fit)]
+        moved = np.maximum(moved, [apart(*columns) for columns in zip(pmf.stacked.T, matched.T, strict=True)])
     for component in np.flatnonzero(moved > 0.15).tolist():
         yield ComponentNote(component, f"{moved[component]:.2f} apart in another start that fits equally well")
 
@@ -274,8 +276,8 @@ def _diagnose_missing(pmf: JointPMF, graph: PairGraph, others: Sequence[JointPMF
     names, starts = pmf.schema.names, pmf.schema.offsets[:-1]
     spread = np.zeros((len(names), len(names)))
     for other in others:
-        own, its = ((part.stacked * part.weights) @ part.stacked.T for part in (pmf, other))
-        sums = np.add.reduceat(np.add.reduceat(np.abs(its - own), starts, axis=0), starts, axis=1)
+        tables, others_tables = ((part.stacked * part.weights) @ part.stacked.T for part in (pmf, other))
+        sums = np.add.reduceat(np.add.reduceat(np.abs(others_tables - tables), starts, axis=0), starts, axis=1)
         spread = np.maximum(spread, 0.5 * sums)
     for j, k in sorted(absent, key=lambda pair: (-spread[pair[0], pair[1]], pair))[:_MAX_MISSING]:
         why = f"models that fit all available tables differ on it by up to {spread[j, k]:.3f}"

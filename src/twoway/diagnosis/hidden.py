@@ -1,4 +1,4 @@
-"""What two-way tables tell about each hidden variable of a tree.
+"""What two-way tables show about each hidden variable of a tree.
 
 Take one hidden variable away, and the visible ones fall into sides: each that is attached to it, and what lies beyond
 each of its neighbours. Given its state the sides are independent, so that the tables between sides are those of the
@@ -26,7 +26,7 @@ from twoway.tables.pair_graph import PairGraph
 
 
 def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: int, watch: Watch) -> Diagnosis:
-    """Return the findings with what the exact tables of a tree tell about its hidden variables."""
+    """Return the findings with what the exact tables of a tree show about its hidden variables."""
     if len(pmf.trees.trees) > 1:
         raise DataError(
             f"diagnose judges one tree, and this model is a mixture of {len(pmf.trees.trees)}, which two-way tables do "
@@ -39,7 +39,7 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
         watch.show(Progress("checking hidden variables", number, tree.n_hidden))
         alone, side_of = Trees.seen_from(tree, number)
         local, sides = _hidden_model(pmf, alone), np.array(side_of)
-        own = names[np.array(tree.homes) == number].tolist()
+        attached = names[np.array(tree.homes) == number].tolist()
         between = PairGraph(graph.available & (sides[:, None] != sides), pmf.schema.sizes)
         n_sides = len(np.unique(sides))
         checks, _, is_proven = check_conditions(local, between, 0.0, random) if n_sides > 2 else ((), None, True)
@@ -47,7 +47,7 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
         models += others
         hidden.append(
             HiddenVerdict(
-                variables=tuple(own or names[np.unique(sides, return_index=True)[1]]),
+                variables=tuple(attached or names[np.unique(sides, return_index=True)[1]]),
                 n_states=local.rank,
                 n_sides=n_sides,
                 is_proven=is_proven,
@@ -77,17 +77,17 @@ def _hidden_model(pmf: JointPMF, tree: HiddenTree) -> JointPMF:
 
 
 def _other_hidden_states(tree: HiddenTree, random: np.random.Generator, n_walks: int) -> Iterator[HiddenTree]:
-    """Yield trees with the same tables whose root has other states: its neighbours are as if seen, and stay."""
-    own = [variable for variable, home in enumerate(tree.homes) if home == 0]
+    """Yield trees with the same tables whose root has other states; its neighbours stay, as if they were visible."""
+    attached = [variable for variable, home in enumerate(tree.homes) if home == 0]
     near = [child - 1 for child, parent in enumerate(tree.parents) if parent == 0]
-    factors = [*(tree.factors[variable] for variable in own), *(tree.transitions[child] for child in near)]
+    factors = [*(tree.factors[variable] for variable in attached), *(tree.transitions[child] for child in near)]
     schema = Schema(tuple(Variable(str(n), tuple(range(len(factor)))) for n, factor in enumerate(factors)))
     around = JointPMF.from_stacked(schema, tree.weights, np.vstack(factors))
     all_tables = PairGraph(np.ones((len(schema), len(schema)), dtype=bool), schema.sizes)
     for other in same_table_alternatives(around, all_tables, random, n_walks):
         changed, transitions = list(tree.factors), list(tree.transitions)
-        for place, variable in enumerate(own):
+        for place, variable in enumerate(attached):
             changed[variable] = other.factors[place]
-        for place, child in enumerate(near, start=len(own)):
+        for place, child in enumerate(near, start=len(attached)):
             transitions[child] = other.factors[place]
         yield replace(tree, weights=other.weights, transitions=tuple(transitions), factors=tuple(changed))

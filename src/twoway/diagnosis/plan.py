@@ -1,4 +1,4 @@
-"""How many records a wanted error takes, by simulation and by the paper's bounds."""
+"""How many records a given accuracy needs, by simulation and by the paper's bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from twoway.solvers import Watch
 from twoway.text import plain_data
 
 _SIZES = (300, 1000, 3000, 10_000, 30_000, 100_000)
-# Simulations stop growing at so many observed cells: larger numbers of records are extrapolated.
+# The most observed cells of a simulation: larger numbers of records are extrapolated.
 _MAX_CELLS = 2_000_000
 _N_STARTS = 4
 
@@ -46,15 +46,15 @@ class Trial:
 
 @dataclass(frozen=True, repr=False)
 class Plan(Shown):
-    """How many records a wanted error takes."""
+    """How many records a given accuracy needs."""
 
     error: float
-    """The wanted total variation."""
+    """The total variation to reach."""
     of: str
     """What the error is about: the joint, or some variables."""
     observed: float
     n_records: float | None
-    """About how many records it takes, by simulation; None where no number of them seems enough."""
+    """About how many records are needed, by simulation; None if no number of them seems enough."""
     is_beyond: bool
     """Whether that is extrapolated beyond the numbers that were simulated."""
     trials: tuple[Trial, ...]
@@ -103,18 +103,18 @@ def plan(
     threads: int | None = None,
     monitor: Monitor | bool | None = None,
 ) -> Plan:
-    """Return how many records a wanted error takes, by simulation and by the paper's bounds.
+    """Return how many records a given accuracy needs, by simulation and by the paper's bounds.
 
-    Records are drawn from the model, a model is fitted to them, and its answers are compared with those of the first.
+    Records are drawn from the model, a new model is fitted to them, and its answers are compared with the first one's.
 
     Parameters
     ----------
     model
         A fitted or assumed model; or a `Schema`, for a random model of these variables and ``rank``.
     error
-        The wanted total variation, between 0 and 1: how far off a probability may be.
+        The total variation to reach, between 0 and 1: how far off a probability may be.
     names
-        The variables whose joint distribution is wanted; all by default.
+        The variables whose joint distribution matters; all by default.
     rank
         For a schema, the number of components of the random model. For a model it is its own.
     observed
@@ -122,7 +122,7 @@ def plan(
     tables
         Whether only two-way tables of the records will be available.
     sizes
-        Numbers of records to try; by default from 300 up, until the error is reached or simulations become too large.
+        Numbers of records to try; by default from 300 up, until the error is reached or simulations get too large.
     trials
         The number of simulations for each number of records.
     seed, threads, monitor
@@ -141,7 +141,7 @@ def plan(
         raise DataError(f"observed must be a share above 0 and at most 1, not {observed!r}")
     trials, seed = check_whole_number("trials", trials, 1), check_whole_number("seed", seed, 0)
     truth = _planned_model(model, rank, seed)
-    asked = truth.schema.subset(truth.schema.names if names is None else names).names
+    asked = truth.schema.names if names is None else truth.schema.subset(names).names
     n_cells = len(truth.schema) * observed
     usual = [size for size in _SIZES if size * n_cells <= _MAX_CELLS] or _SIZES[:1]
     planned = sorted({check_whole_number("a size", size, 2) for size in (usual if sizes is None else sizes)})
@@ -184,15 +184,15 @@ def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> Joi
     return JointPMF(np.full(rank, 1.0 / rank), [row / row.sum(axis=0) for row in rows], model)
 
 
-def _planned_records(trials: Sequence[Trial], wanted: float) -> tuple[float | None, bool]:
-    """Return the number of records at which the mean error is as wanted, and whether it is extrapolated."""
+def _planned_records(trials: Sequence[Trial], error: float) -> tuple[float | None, bool]:
+    """Return the number of records at which the mean error is reached, and whether it is extrapolated."""
     sizes, errors = np.array([trial.n_records for trial in trials]), np.array([trial.error for trial in trials])
-    reached = np.flatnonzero(errors <= wanted)
+    reached = np.flatnonzero(errors <= error)
     if reached.size:
         low, high = reached[0] - 1, reached[0]
         if high == 0:
             return float(sizes[0]), False
-        part = math.log(errors[low] / wanted) / math.log(errors[low] / max(errors[high], 1e-12))
+        part = math.log(errors[low] / error) / math.log(errors[low] / max(errors[high], 1e-12))
         return float(sizes[low] * (sizes[high] / sizes[low]) ** part), False
     if len(trials) < 2:
         return None, True
@@ -200,7 +200,7 @@ def _planned_records(trials: Sequence[Trial], wanted: float) -> tuple[float | No
     slope = float(np.polyfit(np.log(sizes[-3:]), np.log(errors[-3:]), 1)[0])
     if slope > -0.15:
         return None, True
-    return float(sizes[-1] * (errors[-1] / wanted) ** (-1.0 / slope)), True
+    return float(sizes[-1] * (errors[-1] / error) ** (-1.0 / slope)), True
 
 
 def _plan_by_tables(schema: Schema, error: float, observed: float) -> float:

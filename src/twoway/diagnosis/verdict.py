@@ -22,7 +22,7 @@ from twoway.solvers.rank import CLEAR as VISIBLE
 from twoway.tables.pair_graph import PairGraph, pairs_without_table
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
-from twoway.text import crossed_text, plain_data, shortlist
+from twoway.text import counted, crossed_text, plain_data, shortlist
 
 Kind = Literal["recoverable", "recoverable if", "not from these tables"]
 
@@ -207,7 +207,7 @@ def verdict_by_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) ->
     smallest = min(groups, key=len).tolist()
     others = [index for index in range(len(names)) if index not in smallest]
     first, second = (max(side, key=lambda index: int(sizes[index])) for side in (smallest, others))
-    why = "it connects groups of variables that no table connects, with the most categories"
+    why = "of the tables that connect the groups, it has the most categories"
     return decided(
         "not from these tables",
         f"no table connects {shortlist([names[index] for index in smallest], 6)} with the other variables",
@@ -215,7 +215,7 @@ def verdict_by_graph(findings: Diagnosis, graph: PairGraph, rank: int | None) ->
         f"{len(groups)} groups of variables that no table connects",
         under_connected=alone,
         missing=(MissingTable((names[first], names[second]), math.nan, why),),
-        advice=("add a table between the groups, or fit each group on its own",),
+        advice=("add a table that connects the groups, or fit each group separately",),
     )
 
 
@@ -231,8 +231,8 @@ def verdict_by_findings(findings: Diagnosis, graph: PairGraph) -> Diagnosis:
     for reason, *advice in _verdict_objections(findings, graph, more_data):
         return replace(findings, kind="not from these tables", reason=reason, advice=tuple(advice or [more_data]))
     if conditions := _verdict_conditions(findings, graph):
-        advice = [more_data] if _verdict_error(findings) > SMALL else []
-        return replace(findings, kind="recoverable if", reason="; and ".join(conditions), advice=tuple(advice))
+        steps = (more_data,) if _verdict_error(findings) > SMALL else ()
+        return replace(findings, kind="recoverable if", reason="; and ".join(conditions), advice=steps)
     fitted = "" if findings.is_exact else " for the factors as fitted"
     where = " at each hidden variable, among trees of this shape" if findings.hidden else ", among models of this rank"
     reason = f"the conditions of the paper's Theorem 2 hold{fitted}{where}"
@@ -251,11 +251,10 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
             "compare where these tables come from: who was asked, how answers are weighted, what the totals are",
         )
     # There are more components than the rank.
+    visible = f"they show {counted(d.visible or 0, 'component')} above sampling error"
     more_visible = d.visible is not None and d.visible > d.rank and (d.excess or 0.0) >= _CLEAR
     if more_visible or (d.worst_misfit is not None and d.converged and d.worst_misfit.total_variation > SMALL):
-        reasons = [f"they contradict rank {d.rank}"]
-        if more_visible:
-            reasons.append(f"they show {_verdict_rank(d.visible)} above sampling error")
+        reasons = [f"they contradict rank {d.rank}", *([visible] if more_visible else [])]
         if d.worst_misfit is not None:
             tables = f"{d.misfits} of {d.n_compared} tables"
             reasons.append(f"the best model of this rank is off by more than chance in {tables}; {d.worst_misfit}")
@@ -264,22 +263,17 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
     # The tables show fewer components than the rank.
     if d.strength is not None and d.strength < VISIBLE:
         yield (
-            f"they show {_verdict_rank(d.visible)} above sampling error, not {d.rank}, and many models fit them "
-            f"equally well{_verdict_distance(d)}",
+            f"{visible}, not {d.rank}, and many models fit them equally well{_verdict_distance(d)}",
             more_data,
             f"rank {d.visible} is the highest that these tables show",
         )
     # The records show dependence that is in none of their two-way tables.
+    more_shown = "the records show what their two-way tables do not"
     if d.worst_three_way is not None and d.worst_three_way.total_variation > _LARGE_AMBIGUITY:
-        yield (
-            f"the records show what their two-way tables do not: {d.three_way_misfits} of {d.n_three_way} three-way "
-            f"tables are off by more than chance; {d.worst_three_way}",
-        )
+        tables = f"{d.three_way_misfits} of {d.n_three_way} three-way tables"
+        yield (f"{more_shown}: {tables} are off by more than chance; {d.worst_three_way}",)
     if d.records_add_information and (d.beyond_tables or 0.0) > _LARGE_AMBIGUITY:
-        yield (
-            "the records show what their two-way tables do not: a fit to the records moves the joint by "
-            f"{d.beyond_tables:.2f} (total variation)",
-        )
+        yield (f"{more_shown}: a fit to the records moves the joint by {d.beyond_tables:.2f} (total variation)",)
     # The available tables cannot show the rank, whatever is in them. Zeros can determine what tables do not show; a
     # model's own are known to be zeros, those of a fit are not.
     if not d.is_exact:
@@ -288,7 +282,7 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
         if (short := np.flatnonzero(n_shown < d.rank)).size:
             names = shortlist([d.tables.schema.names[index] for index in short], 6)
             yield (
-                f"the tables of {names} can show {_verdict_rank(int(n_shown[short].max()))} at most, not "
+                f"the tables of {names} can show {counted(int(n_shown[short].max()), 'component')} at most, not "
                 f"{d.rank}{_verdict_distance(d)}",
                 f"add tables of {names} with variables of more categories",
                 more_data,
@@ -314,15 +308,6 @@ def _verdict_objections(d: Diagnosis, graph: PairGraph, more_data: str) -> Itera
 def _verdict_conditions(d: Diagnosis, graph: PairGraph) -> list[str]:
     """Return what must be true for the joint to be known, and was not shown."""
     conditions, error = [], _verdict_error(d)
-    without = pairs_without_table(d.tables.schema, graph.available)
-    # Data, unlike a model, need not have the rank.
-    if without and not d.is_exact and (d.any_joint is None or d.any_joint > SMALL):
-        apart = "an amount that was not searched for, since the joint has too many cells"
-        apart = apart if d.any_joint is None else f"up to {d.any_joint:.2f} (total variation)"
-        conditions.append(
-            f"{_verdict_rank(d.rank)} also explain{'s' * (d.rank == 1)} the pairs without a table ({without}): joints "
-            f"with the same tables differ by {apart}"
-        )
     if d.rank == 1 and d.n_three_way:
         conditions.append(
             "no dependence appears only among four or more variables: in the two-way and three-way tables of the "
@@ -336,12 +321,14 @@ def _verdict_conditions(d: Diagnosis, graph: PairGraph) -> list[str]:
     elif d.rank == 1:
         conditions.append("there is only one component: two-way tables do not show what only three variables share")
     elif not d.is_proven and d.converged:
-        unproven = [check.name for check in d.checks if check.status != "holds" and not check.name.startswith("(iii)")]
+        names = [check.name for check in d.checks if check.status != "holds" and not check.name.startswith("(iii)")]
+        model, unproven = f"model of rank {d.rank}", "; ".join(names)
         if d.hidden:
-            unproven = [f"those of Theorem 2 at {len(unproven)} of {len(d.hidden)} hidden variables"]
+            model = "tree of this shape"
+            unproven = f"those of Theorem 2 at {len(names)} of {len(d.hidden)} hidden variables"
         conditions.append(
-            "no other model has the same tables: none was found, but this is not proven, since these conditions fail "
-            f"or are unknown: {'; '.join(unproven)}"
+            f"no other {model} has the same tables: none was found, but this is not proven, since these conditions "
+            f"fail or are unknown: {unproven}"
         )
     if d.strength is not None and VISIBLE <= d.strength < _CLEAR:
         conditions.append(
@@ -349,27 +336,33 @@ def _verdict_conditions(d: Diagnosis, graph: PairGraph) -> list[str]:
         )
     if not d.converged:
         conditions.append("longer fits agree: these had not converged")
-    if not conditions and not d.is_exact and (d.any_joint or 0.0) > SMALL:
-        conditions.append(
-            f"there are no more than {_verdict_rank(d.rank)}: another joint, which has more, has the same tables and "
-            f"is {d.any_joint:.2f} away (total variation)"
-        )
+    # A model has its rank, data need not; but a verdict with conditions should name all of them.
+    if conditions or not d.is_exact:
+        conditions[:0] = _verdict_assumptions(d, graph)
     return conditions
+
+
+def _verdict_assumptions(d: Diagnosis, graph: PairGraph) -> Iterator[str]:
+    """Yield what the tables do not show about the joint, and the model assumes."""
+    components = counted(d.rank, "component")
+    without = pairs_without_table(d.tables.schema, graph.available)
+    if without and not d.is_exact and (d.any_joint is None or d.any_joint > SMALL):
+        distance = "an amount that was not searched for, since the joint has too many cells"
+        distance = distance if d.any_joint is None else f"up to {d.any_joint:.2f} (total variation)"
+        explain = f"{components} also explain{'s' * (d.rank == 1)} the pairs without a table ({without})"
+        yield f"{explain}: joints with the same tables differ by {distance}"
+    elif d.rank > 1 and (d.any_joint or 0.0) > SMALL:
+        assumed = f"there are no more than {components}: a joint with more"
+        assumed = "the hidden variables lie on a tree of this shape: another joint" if d.hidden else assumed
+        yield f"{assumed} has the same tables and is {d.any_joint:.2f} away (total variation)"
 
 
 def _verdict_error(d: Diagnosis) -> float:
     """Return by how much a probability may be wrong, as far as was found."""
-    misfits = [fit.total_variation for fit in (d.worst_misfit, d.worst_three_way) if fit is not None]
-    others = (
-        d.disagreement,
-        d.beyond_tables if d.records_add_information else None,
-        d.any_joint if d.rank == 1 else None,
-    )
-    return max(d.ambiguity, *(other or 0.0 for other in others), *misfits)
-
-
-def _verdict_rank(n: int | None) -> str:
-    return "1 component" if n == 1 else f"{n} components"
+    errors = [fit.total_variation for fit in (d.worst_misfit, d.worst_three_way) if fit is not None]
+    errors += [d.beyond_tables or 0.0] if d.records_add_information else []
+    errors += [d.any_joint or 0.0] if d.rank == 1 else []
+    return max(d.ambiguity, d.disagreement or 0.0, *errors)
 
 
 def _verdict_distance(d: Diagnosis) -> str:

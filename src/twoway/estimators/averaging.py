@@ -5,7 +5,7 @@ what they agree on stays, what only one of them believes is thinned. Rank and sm
 held-out records: of the label for a classifier, of hidden cells for an imputer, of whole records for a density.
 
 Models of other forms are averaged, too, where they predict better: hidden variables on a tree, and mixtures of trees.
-Each form gets the share that makes held-out records most probable. A classifier has forms of its own, in which each
+Each form gets the share that makes held-out records most probable. A classifier has other forms, in which each
 class is a component, and averages what they say about the label, not the models: in a mixture, the form that makes a
 record's features most probable would decide about its label, not the one that predicts labels best.
 """
@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, SupportsFloat, TypeAlias
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -61,7 +61,7 @@ CLASS_FORMS: tuple[Form, ...] = ("naive_bayes", "single", "class_trees")
 
 # Each about the golden ratio above the one before.
 _RANKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987)
-# A component needs about so many records.
+# The records that a component needs, about.
 _RECORDS_PER_COMPONENT = {"single": 4, "tree": 4, "trees": 20}
 _MOST_PASSES = 300
 _SMOOTHING, _MORE_SMOOTHING = 0.25, 4.0
@@ -70,7 +70,7 @@ _FIRST_OF_TREES = {"tree": (8, 1.0), "trees": (3, 1.0)}
 # A form with a smaller share is left out.
 _LEAST_SHARE = 0.05
 _STACKING_PASSES = 200
-# Above so many cells of records hidden trees take too long; above so many categories, all pairs of them.
+# With more cells of records, hidden trees take too long; with more categories, all pairs of them do.
 _MOST_TREE_CELLS, _MOST_PAIRED = 500_000, 4000
 # Trees of more classes take many times as long as all the rest.
 _MOST_CLASS_TREES = 5
@@ -81,11 +81,11 @@ _LEAST_GAIN, _GREAT_SHARE = 0.0005, 0.2
 # A mean loss that leaves nothing to gain.
 _SMALL_LOSS = 0.004
 _N_FOLDS = 5
-# Folds are looked at until so many predictions have been scored, on records of so many cells.
+# Folds are used until this many predictions have been scored, on records of this many cells.
 _ENOUGH_PREDICTIONS, _ENOUGH_CELLS = 1000, 100_000
 # Fits that are averaged in a trial.
 _TRIAL_STARTS = 2
-# The choice is made on so many observed cells at most: more would say the same. Trees ask for more.
+# The choice is made on at most this many observed cells: more would say the same. Trees need more.
 _SAMPLE_CELLS, _SAMPLE_CELLS_OF_TREES = 500_000, 2_000_000
 # Where trees are tried, too, ranks times observed cells stay below this: what needs more components needs trees.
 _MOST_WORK = 2e8
@@ -135,49 +135,6 @@ def average_stop_reason(reasons: Iterable[StopReason]) -> StopReason:
     return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
 
 
-def fit_average(
-    records: Records,
-    loss: Loss,
-    *,
-    rank: int | None,
-    smoothing: float | None,
-    n_starts: int,
-    tol: float,
-    seed: int,
-    threads: int | None,
-    forms: Sequence[Form] = ("single",),
-    held_out: Records | None = None,
-) -> tuple[Average, dict[Recipe, float], Candidates]:
-    """Return the average of several fits to records, with the rank and smoothing given, else those that predict best.
-
-    Also returned are the recipes of the fits with their shares, the largest first, and those that were compared.
-
-    Parameters
-    ----------
-    tol
-        Each fit ends when it gains less than this share of its objective.
-    forms
-        `FORMS` or `CLASS_FORMS`, or "single" alone. Forms beside it are for a loss that is a negative log-probability,
-        and are not tried where the rank or the smoothing is given.
-    held_out
-        The records to choose by. None holds out a part of the others.
-    """
-    rank = None if rank is None else check_whole_number("rank", rank, 1)
-    if smoothing is not None and not (isinstance(smoothing, int | float) and 0 <= smoothing < math.inf):
-        raise DataError(f"smoothing must be None or a number of pseudo-records of at least 0, not {smoothing!r}")
-    n_starts = check_whole_number("n_starts", n_starts, 1)
-    if records.n_silent == records.n_records:
-        raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to fit")
-    records = records.for_fit()
-    threads = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
-    forms = forms if rank is None and smoothing is None else ("single",)
-    sample = records.sample(_SAMPLE_CELLS_OF_TREES if "trees" in forms else _SAMPLE_CELLS, seed=seed)
-    choice = _AveragingChoice(sample, loss, tol, seed, threads, forms, held_out)
-    shares, candidates = choice.make(rank, smoothing)
-    averages = [Average.of(choice.fit_all([records], recipe, n_starts)[0]) for recipe in shares]
-    return Average.of_forms(averages, list(shares.values())), shares, candidates
-
-
 def _fit_averaged(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: Loop) -> Descent:
     """Return one fit from a random start."""
     sets = CellSets.of_records(records, 1)
@@ -219,21 +176,53 @@ def _averaging_shares(models: Sequence[HeldOut]) -> Floats:
 
 
 @dataclass(frozen=True)
-class _AveragingChoice:
-    """The search for the recipes that predict held-out records best: first the rank, then the smoothing."""
+class Averaging:
+    """The average of several fits to records, of the recipes that predict held-out records best."""
 
     records: Records
     loss: Loss
+    _: KW_ONLY
+    rank: int | None
+    smoothing: float | None
+    n_starts: int
     tol: float
+    """Each fit ends when it gains less than this share of its objective."""
     seed: int
-    threads: int
-    forms: Sequence[Form]
-    given: Records | None
-    """The records to choose by; None holds some out."""
-    tried: dict[Recipe, HeldOut] = field(default_factory=dict)
+    threads: int | None
+    forms: Sequence[Form] = ("single",)
+    """`FORMS` or `CLASS_FORMS`, or "single" alone. Other forms are for a loss that is a negative log-probability, and
+    are not tried where the rank or the smoothing is given."""
+    held_out: Records | None = None
+    """The records to choose by. None holds out a part of the others."""
+    tried: dict[Recipe, HeldOut] = field(default_factory=dict, init=False)
     """Negative losses are scores: higher is better."""
 
-    def fit_all(self, samples: Iterable[Records], recipe: Recipe, n_starts: int) -> list[list[Descent]]:
+    def __post_init__(self) -> None:
+        records, smoothing, threads = self.records, self.smoothing, self.threads
+        if smoothing is not None and not (isinstance(smoothing, SupportsFloat) and 0 <= smoothing < math.inf):
+            raise DataError(f"smoothing must be None or a number of pseudo-records of at least 0, not {smoothing!r}")
+        if records.n_silent == records.n_records:
+            raise DataError(f"none of the {records.n_records} records has an observed cell, so there is nothing to fit")
+        vars(self).update(
+            records=records.for_fit(),
+            rank=None if self.rank is None else check_whole_number("rank", self.rank, 1),
+            n_starts=check_whole_number("n_starts", self.n_starts, 1),
+            threads=usable_cores() if threads is None else check_whole_number("threads", threads, 1),
+            forms=self.forms if self.rank is None and smoothing is None else ("single",),
+        )
+
+    def fit(self) -> tuple[Average, dict[Recipe, float], Candidates]:
+        """Return the average, the recipes of its fits with their shares, the largest first, and those compared."""
+        shares, candidates = self._choose()
+        averages = [Average.of(self._fit_all([self.records], recipe, self.n_starts)[0]) for recipe in shares]
+        return Average.of_forms(averages, list(shares.values())), shares, candidates
+
+    @cached_property
+    def _sample(self) -> Records:
+        """The records by which recipes are compared."""
+        return self.records.sample(_SAMPLE_CELLS_OF_TREES if "trees" in self.forms else _SAMPLE_CELLS, seed=self.seed)
+
+    def _fit_all(self, samples: Iterable[Records], recipe: Recipe, n_starts: int) -> list[list[Descent]]:
         """Return the fits of a recipe to each of some samples, from several starts where it has random ones."""
         n_starts = n_starts if recipe.form in _RECORDS_PER_COMPONENT else 1
         watch = Watch()
@@ -251,14 +240,14 @@ class _AveragingChoice:
                 raise
         return [fits[first : first + n_starts] for first in range(0, len(fits), n_starts)]
 
-    def make(self, rank: int | None, smoothing: float | None) -> tuple[dict[Recipe, float], Candidates]:
-        """Return recipes and their shares, with the rank and smoothing that are given, and all that were compared."""
-        best = Recipe("single", rank or 1, _SMOOTHING if smoothing is None else float(smoothing))
-        if not self.folds:
+    def _choose(self) -> tuple[dict[Recipe, float], Candidates]:
+        """Return recipes and their shares, and all that were compared: first the rank, then the smoothing."""
+        best = Recipe("single", self.rank or 1, _SMOOTHING if self.smoothing is None else float(self.smoothing))
+        if not self._folds:
             return {best: 1.0}, ()
-        if rank is None:
+        if self.rank is None:
             best = self._higher(best)
-        if smoothing is None:
+        if self.smoothing is None:
             best = self._smoothed(best)
         others = {form: self._best_of(form) for form in self.forms if form != "single" and self._can_try(form)}
         shares = {best: 1.0}
@@ -278,54 +267,59 @@ class _AveragingChoice:
         if -scores[best].mean <= _SMALL_LOSS:
             return {best: 1.0}
         shares = zip(_averaging_shares(list(scores.values())), scores, strict=True)
-        kept = [(share, rival) for share, rival in shares if share >= _LEAST_SHARE]
-        total = sum(share for share, _ in kept)
-        return {rival: float(share / total) for share, rival in sorted(kept, reverse=True)}
+        helpful = [(share, rival) for share, rival in shares if share >= _LEAST_SHARE]
+        total = sum(share for share, _ in helpful)
+        return {rival: float(share / total) for share, rival in sorted(helpful, reverse=True)}
 
     def _can_try(self, form: Form) -> bool:
         """Return whether a form is worth its time."""
-        sizes = self.records.schema.sizes
+        sizes = self._sample.schema.sizes
         if form == "naive_bayes":
             return True
-        if form == "class_trees":
-            return len(sizes) > 2 and sizes[-1] <= _MOST_CLASS_TREES and sum(sizes) * sizes[-1] <= _MOST_PAIRED
-        if form == "tree" and self.records.n_observed > _MOST_TREE_CELLS:
+        if len(sizes) <= 2 or (form == "tree" and self._sample.n_observed > _MOST_TREE_CELLS):
             return False
-        return len(sizes) > 2 and sum(sizes) <= _MOST_PAIRED
+        n_trees = sizes[-1] if form == "class_trees" else 1
+        return n_trees <= _MOST_CLASS_TREES and sum(sizes) * n_trees <= _MOST_PAIRED
 
     def _best_of(self, form: Form) -> Recipe:
         """Return the best recipe of a form; of trees smoothing first, because little of it asks for few of them."""
         if form not in _FIRST_OF_TREES:
-            return self._smoothed(Recipe(form, self.records.schema.sizes[-1], 1.0))
+            return self._smoothed(Recipe(form, self._sample.schema.sizes[-1], 1.0))
         rank, smoothing = _FIRST_OF_TREES[form]
         return self._smoothed(self._higher(self._smoothed(Recipe(form, rank, smoothing))))
 
     def _smoothed(self, best: Recipe) -> Recipe:
-        """Return the recipe with the best smoothing."""
-        return self._smoother(self._smoother(best, _MORE_SMOOTHING), 1.0 / _MORE_SMOOTHING)
+        """Return the recipe with the best smoothing: more of it, then less, as long as it predicts better."""
+        for factor in (_MORE_SMOOTHING, 1.0 / _MORE_SMOOTHING):
+            while _LEAST_SMOOTHING <= best.smoothing * factor <= _MOST_SMOOTHING:
+                candidate = replace(best, smoothing=best.smoothing * factor)
+                if not self._is_better(candidate, best):
+                    break
+                best = candidate
+        return best
 
     @cached_property
-    def folds(self) -> list[tuple[Records, Records]]:
-        """As many folds as it takes to score enough predictions; none where there is too little."""
-        if self.given is not None:
-            return [(self.records, held_out_without_zeros(self.given))]
-        plain = random_start(self.records.schema, 1, CellSets.of_records(self.records, 1).shares, (0,))
-        chosen, n_predictions, n_cells = [], 0, 0
-        for train, held in self.records.folds(_N_FOLDS, seed=self.seed):
+    def _folds(self) -> list[tuple[Records, Records]]:
+        """As many folds as it takes to score enough predictions; none if there are too few records."""
+        if self.held_out is not None:
+            return [(self._sample, held_out_without_zeros(self.held_out))]
+        plain = random_start(self._sample.schema, 1, CellSets.of_records(self._sample, 1).shares, (0,))
+        folds, n_predictions, n_cells = [], 0, 0
+        for train, held in self._sample.folds(_N_FOLDS, seed=self.seed):
             if n_predictions < _ENOUGH_PREDICTIONS or n_cells < _ENOUGH_CELLS:
                 train, held = held_out_without_zeros(train), held_out_without_zeros(held)
                 if n_scored := len(self.loss(plain, held)[0]):
-                    chosen.append((train, held))
+                    folds.append((train, held))
                     n_predictions, n_cells = n_predictions + n_scored, n_cells + train.n_observed
-        return chosen
+        return folds
 
     def _higher(self, best: Recipe) -> Recipe:
         """Return the recipe of the best rank from the one given on."""
-        sizes = self.records.schema.sizes
+        sizes = self._sample.schema.sizes
         # No joint distribution of these variables needs more than the latter.
-        most = min(self.records.total_weight / _RECORDS_PER_COMPONENT[best.form], math.prod(sizes) // max(sizes))
+        most = min(self._sample.total_weight / _RECORDS_PER_COMPONENT[best.form], math.prod(sizes) // max(sizes))
         if "trees" in self.forms:
-            most = min(most, _MOST_WORK / self.records.n_observed)
+            most = min(most, _MOST_WORK / self._sample.n_observed)
 
         def is_better(rank: int) -> bool:
             nonlocal best
@@ -334,15 +328,6 @@ class _AveragingChoice:
             return best is higher
 
         try_in_order((rank for rank in _RANKS if best.rank < rank <= most), is_better)
-        return best
-
-    def _smoother(self, best: Recipe, factor: float) -> Recipe:
-        """Return the recipe with the smoothing multiplied as long as it predicts better."""
-        while _LEAST_SMOOTHING <= best.smoothing * factor <= _MOST_SMOOTHING:
-            candidate = replace(best, smoothing=best.smoothing * factor)
-            if not self._is_better(candidate, best):
-                break
-            best = candidate
         return best
 
     def _is_better(self, recipe: Recipe, other: Recipe) -> bool:
@@ -357,8 +342,8 @@ class _AveragingChoice:
     def _held_out(self, recipe: Recipe) -> HeldOut:
         """Return the scores of the held-out records under a recipe."""
         if recipe not in self.tried:
-            of_folds = self.fit_all((train for train, _ in self.folds), recipe, _TRIAL_STARTS)
+            of_folds = self._fit_all((train for train, _ in self._folds), recipe, _TRIAL_STARTS)
             models = [JointPMF.average([fit.pmf for fit in fits]) for fits in of_folds]
-            scored = [self.loss(pmf, held) for pmf, (_, held) in zip(models, self.folds, strict=True)]
+            scored = [self.loss(pmf, held) for pmf, (_, held) in zip(models, self._folds, strict=True)]
             self.tried[recipe] = HeldOut.of_folds((-losses, weights) for losses, weights in scored)
         return self.tried[recipe]

@@ -1,7 +1,9 @@
-"""What the estimators share: parameters, how they fit, and how they read tables, with continuous columns in bins."""
+"""The base classes of estimators: parameters, fits, and tables with continuous columns in bins."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,59 +16,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from twoway.arrays import Bools, Floats
 from twoway.category_labels import Label, sort_labels
-from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin, with_bins
+from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin
 from twoway.data.frames import frame_in_memory
+from twoway.data.merging import merge_schemas
 from twoway.data.missing import MissingLabels, Unseen
 from twoway.data.raw_columns import RawColumns, open_raw_columns
 from twoway.data.reader import check_reader_options
 from twoway.data.records import Records
-from twoway.data.weights import check_weights, weights_as_floats, weights_of_rows
+from twoway.data.weights import read_weights, weights_of_rows
 from twoway.errors import DataError, UnknownNameError, check_whole_number, warn_caller
-from twoway.estimators.averaging import Average, Loss, fit_average
+from twoway.estimators.averaging import Average, Averaging, Loss
 from twoway.report import StopReason
-from twoway.schema import Variable
+from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
-# Columns of more different whole numbers than this are put into bins: few records are like any one of them.
+# Columns with more different whole numbers than this are put into bins: few records share any one of them.
 _MANY_WHOLE_NUMBERS = 40
 _MARKERS = MissingLabels().markers("")
 _MOST_SHOWN = 5
-_PARAMETERS = """rank
-        The number of components of each fit. None chooses it by held-out records.
-    smoothing
-        Pseudo-records per component. None chooses it, too.
-    n_starts
-        How many fits are averaged, each from a random start of its own: that predicts better than the best of them.
-    n_bins
-        How many bins the numbers of a column that looks continuous are sorted into (see `Discretizer`); where those
-        are whole numbers, a warning names the column. None takes every number as a category.
-    unseen
-        What a category that training never saw means in later data: "missing", with a warning that names it, or
-        "error". Declare categories (pandas ``Categorical``, polars ``Enum``) that are possible but may not occur in
-        training.
-    threads
-        All cores by default. The result does not depend on it.
-    random_state
-        The source of every random choice."""
-_ATTRIBUTES = """pmf_ : JointPMF
-        The average of the fits, for every other question.
-    forms_ : dict
-        The share of each form of model in the average, the largest first: "single", one hidden variable; "tree",
-        hidden variables on a tree; "trees", a mixture of trees of the columns. The forms of a classifier are "single",
-        "naive_bayes", features that are independent in each class, and "class_trees", a tree of the columns per class.
-    rank_, smoothing_ : int, float
-        What was given or chosen, where several are averaged of the model with the largest share: components, states of
-        each hidden variable, or trees of each fit.
-    candidates_ : tuple of dict
-        What was compared: "form", "rank", "smoothing" and "loss", the mean over held-out predictions.
-    converged_ : bool
-        Whether all fits converged; a `ConvergenceWarning` says if not.
-    n_iter_ : int
-        The number of passes of the longest fit.
-    stop_reason_ : StopReason
-        Why the fits ended: the first reason other than convergence, if there is one.
-    n_features_in_, feature_names_in_ : int, ndarray
-        The columns of training; names where they had some."""
 
 
 def describe_end(
@@ -100,7 +67,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"names of columns must differ: {error}") from None
 
     def _open(self, X: Any, names: tuple[str, ...] | None) -> tuple[Any, RawColumns]:
-        """Return X as a frame or an array that scikit-learn agrees with, and its columns.
+        """Return X as a frame or an array, validated by scikit-learn, and its columns.
 
         Sets ``n_features_in_`` and, from a frame, ``feature_names_in_`` when fitting.
 
@@ -109,8 +76,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         X
             A frame keeps its library; anything else becomes an array.
         names
-            None when fitting; afterwards the names that the columns had then. The columns of a frame are put in that
-            order; a missing or an additional one is an error that names it.
+            None when fitting; afterwards the names that the columns had in training. The columns of a frame are put
+            in that order; missing or additional columns are an error that names them.
         """
         X = frame_in_memory(X)
         if self._is_frame(X):
@@ -130,19 +97,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
             is_named = hasattr(self, "feature_names_in_")
             names = columns.names if is_named else tuple(f"x{place}" for place in range(len(columns.names)))
         # Fitting may have seen an array and prediction a frame, or the other way round.
-        own = dict(zip(names, columns.names, strict=True))
-        return X, columns.renamed(own)
-
-    @staticmethod
-    def _read_weights(weights: Any, n_records: int) -> Floats | None:
-        """Return the weights of records as an array, None where there are none; raise where they cannot be weights."""
-        if weights is None:
-            return None
-        numbers = weights_as_floats(weights, "weights", n_records)
-        check_weights(numbers)
-        if n_records and not numbers.any():
-            raise DataError("the weights of the records are all zero; at least one must be positive")
-        return numbers
+        return X, columns.renamed(dict(zip(names, columns.names, strict=True)))
 
     @staticmethod
     def _read_numbers(columns: RawColumns, name: str) -> Floats:
@@ -151,8 +106,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         numbers = numbers_to_bin(column, _MARKERS)
         if numbers is None:
             cells = column if isinstance(column, list) else column.to_pylist()
-            odd = next(cell for cell in cells if numbers_to_bin([cell], _MARKERS) is None)
-            raise DataError(f"column {name!r} must hold numbers, to put them into bins; got {odd!r}")
+            text = next(cell for cell in cells if numbers_to_bin([cell], _MARKERS) is None)
+            raise DataError(f"column {name!r} must hold numbers to be put into bins; got {text!r}")
         return numbers
 
     @staticmethod
@@ -162,9 +117,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         Fewer whole numbers suffice than for `needs_bins`: an age is not a category to learn from and predict by.
         """
         continuous = {}
-        for name in columns.names:
-            if name in columns.declared:
-                continue
+        for name in (name for name in columns.names if name not in columns.declared):
             numbers = numbers_to_bin(columns.read_slice(name, 0, columns.n_rows), _MARKERS)
             if numbers is not None:
                 numbers = numbers if weights is None else np.where(weights > 0, numbers, np.nan)
@@ -175,11 +128,11 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _read_binned(columns: RawColumns, bins: Mapping[str, Bins], weights: Floats | None) -> Records:
-        """Return the records of some columns, with the categories found in them and with numbers in bins.
+        """Return the records of columns, with the categories that occur in them and with numbers in bins.
 
         Records of weight 0 are left out.
         """
-        variables = {name: some.variable for name, some in bins.items()}
+        variables = {name: bins_of_column.variable for name, bins_of_column in bins.items()}
 
         def read_slice(name: str, start: int, stop: int) -> Any:
             column = columns.read_slice(name, start, stop)
@@ -190,12 +143,56 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         records = Records(binned, where=None if weights is None else weights > 0)
         if weights is not None:
             records = records.reweighted(*weights_of_rows(None, weights[weights > 0]))
-        return records.with_cells(with_bins(records.schema, variables), records.pointers, records.cells)
+        # Labels without edges, as they were read, become the bins that they are the labels of.
+        schema = merge_schemas(records.schema, Schema(tuple(variables.values()))) if bins else records.schema
+        return records.with_cells(schema, records.pointers, records.cells)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class JointPMFEstimator(TableEstimator):
-    """A joint PMF of all columns, averaged over several fits; the base of the estimators."""
+    """A joint PMF of all columns, averaged over several fits; the base of the estimators.
+
+    Parameters
+    ----------
+    rank
+        The number of components of each fit. None chooses it by held-out records.
+    smoothing
+        Pseudo-records per component. None chooses it, too.
+    n_starts
+        How many fits are averaged, each from another random start: that predicts better than the best of them.
+    n_bins
+        The number of bins for a column that looks continuous (see `Discretizer`); if its numbers are whole, a warning
+        names the column. None takes every number as a category.
+    unseen
+        How a category not seen in training is read: as "missing", with a warning that names it, or as an "error".
+        Declare categories (pandas ``Categorical``, polars ``Enum``) that are possible but may not occur in training.
+    threads
+        All cores by default. The result does not depend on it.
+    random_state
+        The source of every random choice.
+
+    Attributes
+    ----------
+    pmf_ : JointPMF
+        The average of the fits, for every other question.
+    forms_ : dict
+        The share of each form of model in the average, the largest first: "single", one hidden variable; "tree",
+        hidden variables on a tree; "trees", a mixture of trees of the columns. The forms of a classifier are "single",
+        "naive_bayes", features that are independent in each class, and "class_trees", a tree of the columns per class.
+    rank_, smoothing_ : int, float
+        As given or chosen; if several are averaged, those of the model with the largest share: components, states of
+        each hidden variable, or trees of each fit.
+    candidates_ : tuple of dict
+        What was compared: "form", "rank", "smoothing" and "loss", the mean over held-out predictions.
+    converged_ : bool
+        Whether all fits converged; a `ConvergenceWarning` says if not.
+    n_iter_ : int
+        The number of passes of the longest fit.
+    stop_reason_ : StopReason
+        Why the fits ended: the first reason other than convergence, if there is one.
+    n_features_in_, feature_names_in_ : int, ndarray
+        The columns of training; names where they had some.
+    """
 
     rank: int | None = None
     smoothing: float | None = None
@@ -206,21 +203,23 @@ class JointPMFEstimator(TableEstimator):
     random_state: Any = 0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Put what all estimators share into the places marked in the docstring of a class."""
+        """Put the shared parameters and attributes into the marked places of a class's docstring."""
         super().__init_subclass__(**options)
-        if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("<parameters>", _PARAMETERS).replace("<attributes>", _ATTRIBUTES)
+        if cls.__doc__ and JointPMFEstimator.__doc__:
+            _, parameters, attributes = re.split(r"\s+(?:Parameters|Attributes)\s+-+\s+", JointPMFEstimator.__doc__)
+            doc = cls.__doc__.replace("<parameters>", parameters)
+            cls.__doc__ = doc.replace("<attributes>", attributes.rstrip())
 
     def _read_training(self, X: Any, sample_weight: Any) -> tuple[Records, Bools]:
         """Return X as records, and which of its rows they are: all but those of weight 0. Remember how it was read."""
         _, columns = self._open(X, None)
-        weights = self._read_weights(sample_weight, columns.n_rows)
+        weights = read_weights(sample_weight, columns.n_rows)
         numbers = {} if self.n_bins is None else self._find_continuous(columns, weights)
         self._bins = {name: make_bins(name, cells, weights, n_bins=self.n_bins or 2) for name, cells in numbers.items()}
-        if whole := [name for name, bins in self._bins.items() if bins.is_whole]:
+        if whole_numbers := [name for name, bins in self._bins.items() if bins.is_whole]:
             warn_caller(
                 f"columns of more than {_MANY_WHOLE_NUMBERS} whole numbers are put into {self.n_bins} bins each: "
-                f"{shortlist(whole)}; n_bins=None takes every number as a category",
+                f"{shortlist(whole_numbers)}; n_bins=None takes every number as a category",
                 once=True,
             )
         records = self._read_binned(columns, self._bins, weights)
@@ -239,7 +238,7 @@ class JointPMFEstimator(TableEstimator):
                 raise
         new = [f"{label!r} of {v.name!r}" for v in self._schema for label in self._unseen_labels(columns, v)]
         warn_caller(
-            f"categories that training did not see are read as missing: {', '.join(new[:_MOST_SHOWN])}"
+            f"categories not seen in training are read as missing: {', '.join(new[:_MOST_SHOWN])}"
             f"{f' and {len(new) - _MOST_SHOWN} more' if len(new) > _MOST_SHOWN else ''}; unseen='error' refuses them",
             once=True,
         )
@@ -260,16 +259,15 @@ class JointPMFEstimator(TableEstimator):
         return int(check_random_state(random_state).randint(2**31))
 
     def _fit_average(self, records: Records, loss: Loss, *, tol: float = 1e-3, **more: Any) -> Average:
-        """Fit, set the attributes that say what came of it, and return the average."""
-        options = {name: getattr(self, name) for name in ("rank", "smoothing", "n_starts", "threads")}
+        """Return the average of fits, and set the attributes that describe it."""
+        more |= {name: getattr(self, name) for name in ("rank", "smoothing", "n_starts", "threads")}
         seed = self._seed_of(self.random_state)
-        average, shares, self.candidates_ = fit_average(records, loss, tol=tol, seed=seed, **options, **more)
-        recipe = next(iter(shares))
-        self.pmf_, self.rank_, self.smoothing_ = average.pmf, recipe.rank, recipe.smoothing
-        of_forms: dict[str, float] = {}
-        for each, share in shares.items():
-            of_forms[each.form] = of_forms.get(each.form, 0.0) + share
-        total = sum(of_forms.values())
-        self.forms_ = {form: of_forms[form] / total for form in sorted(of_forms, key=lambda form: -of_forms[form])}
+        average, shares, self.candidates_ = Averaging(records, loss, tol=tol, seed=seed, **more).fit()
+        largest = next(iter(shares))
+        self.pmf_, self.rank_, self.smoothing_ = average.pmf, largest.rank, largest.smoothing
+        forms = Counter[str]()
+        for recipe, share in shares.items():
+            forms[recipe.form] += share  # type: ignore[assignment]  # a counter of shares
+        self.forms_ = {form: share / forms.total() for form, share in forms.most_common()}
         describe_end(self, average.n_iter, average.stop_reason)
         return average

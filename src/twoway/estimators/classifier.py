@@ -76,8 +76,8 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
-        features, counts = self._read_training(X, sample_weight)
-        codes = self._read_labels(y, len(counts))[counts]
+        features, is_used = self._read_training(X, sample_weight)
+        codes = self._read_labels(y, len(is_used))[is_used]
         name = y.name if isinstance(getattr(y, "name", None), str) else "label"
         while name in features.schema:
             name += "_"
@@ -113,12 +113,12 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         """Return the class of each record, -1 where it is missing, and remember the classes."""
         if y is None:
             raise DataError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; NaN or None in y means that "
-                "a label is missing"
+                f"{type(self).__name__} requires y to be passed, but the target y is None; write missing labels as NaN "
+                "or None in y"
             )
         labels = column_or_1d(y, warn=True)
         if len(labels) != n_records:
-            raise DataError(f"X has {n_records} records and y has {len(labels)} labels; each needs one")
+            raise DataError(f"X has {n_records} records and y has {len(labels)} labels; each record needs one")
         is_known = ~pd.isna(labels)
         known = labels[is_known]
         is_text = {isinstance(label, str) for label in known} if known.dtype == object else set()
@@ -127,7 +127,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         if is_text == {False}:
             known = np.array(known.tolist())
         if len(known) == 0:
-            raise DataError(f"all {len(labels)} labels are missing; a classifier needs some records with a label")
+            raise DataError(f"all {len(labels)} labels are missing; a classifier needs records with a label")
         if known.dtype.kind == "f" and np.isinf(known).any():
             raise DataError("y contains infinity; a label is text, a truth value or a finite number")
         check_classification_targets(known)
@@ -136,17 +136,17 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         if len(self.classes_) == 1:
             raise DataError(
                 f"the label has one class only, {self.classes_.tolist()[0]!r}, in {len(known)} records; at least two "
-                "are needed"
+                "classes are needed"
             )
         return codes
 
     @staticmethod
     def _with_labels(features: Records, label: Variable, codes: Ints) -> Records:
         """Return records with one more variable, the last one, whose codes (n_records,) are -1 where it is missing."""
-        schema, there = Schema((*features.schema.variables, label)), codes >= 0
-        pointers = features.pointers + np.concatenate([[0], np.cumsum(there)])
+        schema, is_known = Schema((*features.schema.variables, label)), codes >= 0
+        pointers = features.pointers + np.concatenate([[0], np.cumsum(is_known)])
         cells = features.cells.astype(np.min_scalar_type(schema.n_categories - 1))
-        cells = np.insert(cells, features.pointers[1:][there], features.schema.n_categories + codes[there])
+        cells = np.insert(cells, features.pointers[1:][is_known], features.schema.n_categories + codes[is_known])
         return features.with_cells(schema, pointers, cells)
 
     @staticmethod

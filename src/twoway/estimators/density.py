@@ -1,4 +1,4 @@
-"""JointPMFDensity: how probable a record is, and records like those seen."""
+"""JointPMFDensity: the probability of records, and samples of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twoway.model.pmf import JointPMF
 class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
     """The joint probability of all columns of a table of categories with missing cells.
 
-    Averaged are models of one hidden variable, of hidden variables on a tree, and mixtures of trees of the columns.
+    It averages models of one hidden variable, of hidden variables on a tree, and mixtures of trees of the columns.
     Their shares, ranks and smoothing are those under which held-out records are most probable. Where ``rank`` or
     ``smoothing`` is given, there is one hidden variable. The probability of a record with a continuous column is that
     of its bin.
@@ -56,7 +56,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         validation
-            Records to choose form, rank and smoothing by. Nothing else is learned from them. None holds out parts of X.
+            Records to choose form, rank and smoothing by; nothing else is learned from them. None holds out parts of X.
         """
         X = frames.frame_in_memory(X)
         self._library = frames.frame_library(X) if self._is_frame(X) else "numpy"
@@ -84,9 +84,9 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
         columns = {name: drawn[name].to_numpy() for name in self._schema.names}
         for name, bins in self._bins.items():
             columns[name] = bins.draw(np.array([bins.variable.code(label) for label in columns[name]], int), random)
-        library = self._library
-        frame = frames.make_frame(columns, "pandas" if library == "numpy" else library)
-        return frame.to_numpy() if library == "numpy" else frame
+        is_array = self._library == "numpy"
+        frame = frames.make_frame(columns, "pandas" if is_array else self._library)
+        return frame.to_numpy() if is_array else frame
 
     @staticmethod
     def _loss(pmf: JointPMF, held: Records) -> Losses:

@@ -16,6 +16,7 @@ from twoway.data import frames
 from twoway.data.binning import Strategy, make_bins
 from twoway.data.raw_columns import RawColumns
 from twoway.data.records import Records
+from twoway.data.weights import read_weights
 from twoway.errors import check_known
 from twoway.estimators.base import TableEstimator
 
@@ -29,8 +30,8 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
     Parameters
     ----------
     columns
-        Names of columns, or their positions. None takes those that look continuous: more than 20 different numbers with
-        fractions (more than 4 if fractions are finer than thousandths), or more than 40 whole numbers.
+        A name of a column or its position, or several. None takes those that look continuous: more than 20 different
+        numbers with fractions (more than 4 if fractions are finer than thousandths), or more than 40 whole numbers.
     n_bins
         The maximum number of bins.
     strategy
@@ -62,7 +63,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
     4.1
     """
 
-    columns: Sequence[str | int] | None = None
+    columns: str | int | Sequence[str | int] | None = None
     _: KW_ONLY
     n_bins: int = 8
     strategy: Strategy = "quantile"
@@ -75,7 +76,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the continuous columns, unless they are given, and cut them; ``y`` is not used."""
         _, columns = self._open(X, None)
-        weights = self._read_weights(sample_weight, columns.n_rows)
+        weights = read_weights(sample_weight, columns.n_rows)
         self._names = columns.names
         self.bins_ = {
             name: make_bins(name, numbers, weights, n_bins=self.n_bins, strategy=self.strategy)
@@ -111,12 +112,15 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
         """
         check_is_fitted(self)
         _, columns = self._open(X, self._names)
-        return self._read_binned(columns, self.bins_, self._read_weights(weights, columns.n_rows))
+        return self._read_binned(columns, self.bins_, read_weights(weights, columns.n_rows))
 
     def _numbers(self, columns: RawColumns, weights: Floats | None) -> dict[str, Floats]:
         if self.columns is None:
             return self._find_continuous(columns, weights)
-        known = columns.names
-        names = [known[place] if isinstance(place, int) and place < len(known) else place for place in self.columns]
+        known, positions = columns.names, range(-len(columns.names), len(columns.names))
+        chosen: Any = [self.columns] if isinstance(self.columns, str | int) else self.columns
+        names = [
+            known[place] if isinstance(place, int | np.integer) and place in positions else place for place in chosen
+        ]
         check_known("column", known, *names)
         return {str(name): self._read_numbers(columns, str(name)) for name in names}

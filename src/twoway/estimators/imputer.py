@@ -1,4 +1,4 @@
-"""JointPMFImputer: what belongs into the missing cells, given the others."""
+"""JointPMFImputer: missing cells filled, given the others."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from twoway.data.records import Records
 from twoway.data.weights import record_weights
 from twoway.estimators.averaging import FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
+from twoway.estimators.long_tables import long_table_records
 from twoway.model.imputation import How, impute_probabilities, imputed_codes, imputed_values
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import Posterior
@@ -29,7 +30,7 @@ _HIDDEN = 0.2
 class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator):  # type: ignore[misc]
     """An imputer for tables of categories, numbers or both: each hole is filled given the record's other cells.
 
-    A frame keeps its library, its columns and their types. Averaged are models of one hidden variable, of hidden
+    A frame keeps its library, its columns and their types. Fits average models of one hidden variable, of hidden
     variables on a tree, and mixtures of trees of the columns. Their shares, ranks and smoothing are those under which
     hidden cells of held-out records are most probable. Where ``rank`` or ``smoothing`` is given, there is one hidden
     variable. A continuous column is filled with the mean of a bin, or with a draw.
@@ -47,7 +48,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
 
     Notes
     -----
-    A category that training never saw counts as missing, and is filled, too, unless ``unseen="error"``.
+    A category not seen in training counts as missing and is filled, unless ``unseen="error"``.
 
     Examples
     --------
@@ -125,25 +126,24 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
     @staticmethod
     def _loss(pmf: JointPMF, held: Records) -> Losses:
         """Return the negative log-probability of each hidden cell, given those of its record that are not hidden."""
-        held = held.with_cells(held.schema, held.pointers - held.pointers[0], held.cells)
+        rows = np.repeat(np.arange(held.n_records), np.diff(held.pointers))
+        cells = held.cells[held.pointers[0] : held.pointers[-1]]
         # The same cells are hidden each time.
-        hidden = np.random.default_rng(0).random(held.n_observed) < _HIDDEN
-        before = np.concatenate([[0], np.cumsum(~hidden)])
-        shown = Records.from_cells(held.schema, before[held.pointers], held.cells[: len(hidden)][~hidden])
-        rows = np.repeat(np.arange(held.n_records), np.diff(held.pointers))[hidden]
-        cells = held.cells[: len(hidden)][hidden]
+        hidden = np.random.default_rng(0).random(len(cells)) < _HIDDEN
+        evidence = long_table_records(held.schema, rows[~hidden], cells[~hidden], held.n_records)
+        rows, cells = rows[hidden], cells[hidden]
         variables = np.searchsorted(held.schema.offsets, cells, side="right") - 1
         losses = np.empty(len(cells))
         first = 0
-        for block in shown.blocks():
+        for block in evidence.blocks():
             posterior = Posterior.of(pmf.trees, block)
             last = first + len(posterior.log_prob)
             for variable, factor in enumerate(pmf.factors):
-                here = np.flatnonzero((variables == variable) & (rows >= first) & (rows < last))
-                shares = posterior.memberships(variable)[rows[here] - first]
+                places = np.flatnonzero((variables == variable) & (rows >= first) & (rows < last))
+                shares = posterior.memberships(variable)[rows[places] - first]
                 # A record that is impossible under the model says nothing.
                 shares = np.where(np.isnan(shares), pmf.trees.state_shares(variable), shares)
-                chances = np.einsum("ij,ij->i", shares, factor[cells[here] - held.schema.offsets[variable]])
-                losses[here] = -np.log(np.maximum(chances, 1e-300))
+                chances = np.einsum("ij,ij->i", shares, factor[cells[places] - held.schema.offsets[variable]])
+                losses[places] = -np.log(np.maximum(chances, 1e-300))
             first = last
         return losses, record_weights(held)[rows]

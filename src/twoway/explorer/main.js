@@ -223,10 +223,15 @@ function drawKnown() {
   drawMoved();
 }
 
+/** Return the number of records: of those with weights, the effective number, which is hardly ever whole. */
+function recordsText() {
+  return `${number(model.records)} ${Number.isInteger(model.records) ? "" : "effective "}records`;
+}
+
 function chanceText() {
   if (!answer.shares) return "Probability of this: 0";
   const probability = Math.exp(answer.logProbability);
-  const expected = model.records === null ? "" : `, or ${expectedText(probability * model.records)} of the ${number(model.records)} records learned from`;
+  const expected = model.records === null ? "" : `, or ${expectedText(probability * model.records)} of the ${recordsText()} learned from`;
   const range = answer.surroundings ? ` (${shareRange(answer.surroundings.chance(probability))}%)` : "";
   return `Probability of this: ${probability < 0.0005 ? "" : `${percent(probability)}${range}, `}${oneIn(answer.logProbability)}${expected}`;
 }
@@ -367,7 +372,7 @@ function aboutHidden() {
 }
 
 const about = [`${number(model.variables.length)} ${model.variables.length === 1 ? "variable" : "variables"}`, aboutHidden()];
-if (model.records !== null) about.unshift(`learned from ${number(model.records)} records`);
+if (model.records !== null) about.unshift(`learned from ${recordsText()}`);
 if (replicates) {
   document.documentElement.classList.add("has-ranges");
   about.push(`${percent(replicates.level).replace(".0", "")} intervals from ${number(replicates.count)} replicates`);

@@ -31,7 +31,7 @@ from twoway.uncertainty.observed_tables import LEAST_REPLICATES
 LINKS = 20
 """The page contains the strongest links of each variable, to this many others."""
 
-# Comments with lines of their own, which a page does not need.
+# Comments on separate lines, which a page does not need.
 _COMMENT = re.compile(r"^ *//[^\n]*\n|^ */\*\*.*?\*/ *\n", re.MULTILINE | re.DOTALL)
 # One script, in the order in which its parts use one another.
 _SCRIPTS = (
@@ -41,7 +41,7 @@ _SCRIPTS = (
 
 
 class Page:
-    """A page, which notebooks show in a frame of its own."""
+    """A page, which notebooks show in a separate frame."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -51,7 +51,7 @@ class Page:
         return f"<Page: {len(self.text):,} characters; a notebook shows it>"
 
     def _repr_html_(self) -> str:
-        # In a frame of its own, the styles of the notebook and of the page leave one another alone.
+        # A frame keeps the styles of the notebook and of the page apart.
         return f'<iframe srcdoc="{html.escape(self.text)}" style="width:100%;height:720px;border:0"></iframe>'
 
 
@@ -213,7 +213,7 @@ def _describe_page_counts(counts: Counts, information: Floats) -> dict[str, Any]
     n_bytes = np.cumsum([4 + n_rows * n_bytes_each * schema.sizes[a] * schema.sizes[b] for a, b in pairs])
     pairs = pairs[: np.searchsorted(n_bytes, BUDGET // 2, side="right")]
     of_names = [counts.sums_of(name) for name in schema.names]
-    singles = [np.zeros((3, n)) if own is None else own for own, n in zip(of_names, schema.sizes, strict=True)]
+    singles = [np.zeros((3, n)) if sums is None else sums for sums, n in zip(of_names, schema.sizes, strict=True)]
     cells = [np.zeros((3, 0)), *(counts.table_sums(largest[pair], pair).reshape(3, -1) for pair in pairs)]
     return {
         "singles": [_page_array(packed_counts(row)) for row in np.concatenate(singles, axis=1)[:n_rows]],
@@ -266,8 +266,8 @@ def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
     model = interval_angle(page_numbers(boot.pmf))
     models = [boot.center, *boot.replicates]
     bits = 8 if len(models) * model.size <= BUDGET else 4
-    kept = models[: max(1 + LEAST_REPLICATES, 8 * BUDGET // bits // model.size)]
-    distances = np.array([interval_angle(page_numbers(pmf)) for pmf in kept]) - model
+    models = models[: max(1 + LEAST_REPLICATES, 8 * BUDGET // bits // model.size)]
+    distances = np.array([interval_angle(page_numbers(pmf)) for pmf in models]) - model
     most = 2 ** (bits - 1) - 1
     columns = page_columns(boot.pmf)
     farthest = np.zeros(columns[-1] + 1)
@@ -279,11 +279,11 @@ def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
     if bits == 4:
         codes = np.append(codes, np.zeros(codes.size % 2, np.uint8)).reshape(-1, 2)
         codes = codes[:, 0] | codes[:, 1] << 4
-    return PackedReplicates(len(kept) - 1, bits, steps, codes)
+    return PackedReplicates(len(models) - 1, bits, steps, codes)
 
 
 def page_numbers(pmf: JointPMF) -> Floats:
-    """Return all parameters as a page holds them: the matrices one behind the other, row by row."""
+    """Return all parameters as a page holds them: the matrices one after the other, row by row."""
     return np.concatenate([matrix.ravel() for matrix in pmf.trees.matrices])
 
 

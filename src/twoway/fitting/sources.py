@@ -12,7 +12,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.category_labels import label_key
-from twoway.checks.significance import holm_corrected, homogeneity_p_value
+from twoway.checks.significance import SIGNIFICANT, holm_corrected, homogeneity_p_value
 from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
@@ -27,7 +27,6 @@ from twoway.text import shortlist
 
 # Beyond so many categories, all pairs are too many to count only to see whether sources agree.
 _MOST_CELLS = 3000
-_SURE = 0.05
 _SHOWN = 4
 TABLES_AS_RECORDS = (
     "tables were fitted as records of the variables of each table, each answer counted once; "
@@ -201,7 +200,7 @@ def _source_contradictions(sources: Sequence[_Source], schema: Schema) -> list[s
         return []
     p_values = [homogeneity_p_value(np.array([counts for _, counts in several])) for several in shared.values()]
     corrected = holm_corrected(p_values)
-    off = {key: p for key, p in zip(shared, corrected, strict=True) if p < _SURE}
+    off = {key: p for key, p in zip(shared, corrected, strict=True) if p < SIGNIFICANT}
     if not off:
         return []
     distances = {key: _furthest_sources(shared[key]) for key in off}

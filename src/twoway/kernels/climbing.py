@@ -27,25 +27,25 @@ def climb(
     tol: float,
     prototype: Prototype,
 ) -> tuple[Floats, float, bool]:
-    """Return the θ to which EM leads, its log-likelihood, and whether it settled within so many passes.
+    """Return the θ to which EM leads, its log-likelihood, and whether it settled within ``max_iter`` passes.
 
     The steps are those of `Loop` with `fit_cells_by_em` and no smoothing, which save, show and stop as users wish:
     Python takes longer for that than a pass over a few hundred distinct records. It has settled when two cycles of up
     to three passes gained less than ``tol`` each.
     """
     none = np.zeros(theta.shape[0])
-    best, here = theta, theta
+    best, point = theta, theta
     highest = before = -np.inf
     longest = _FIRST_LENGTH
     passes, quiet = 0, 0
     while passes < max_iter:
         counts = np.zeros(theta.shape)
-        at_here = expect(pointers, cells, record_weights, here, counts, prototype)
+        at_point = expect(pointers, cells, record_weights, point, counts, prototype)
         first = maximize(counts, none, shares, groups, rank)
         passes += 1
-        best, highest = here, at_here
-        quiet = quiet + 1 if at_here - before < tol else 0
-        before = at_here
+        best, highest = point, at_point
+        quiet = quiet + 1 if at_point - before < tol else 0
+        before = at_point
         if quiet == 2:
             return best, highest, True
         counts = np.zeros(theta.shape)
@@ -53,15 +53,15 @@ def climb(
         second = maximize(counts, none, shares, groups, rank)
         passes += 1
         best, highest = first, at_first
-        candidate, length = extrapolate(here, first, second, groups, rank, longest)
-        here = second
+        candidate, length = extrapolate(point, first, second, groups, rank, longest)
+        point = second
         if length > 1.0:
             counts = np.zeros(theta.shape)
             at_candidate = expect(pointers, cells, record_weights, candidate, counts, prototype)
             third = maximize(counts, none, shares, groups, rank)
             passes += 1
             if at_candidate >= at_first:
-                best, highest, here = candidate, at_candidate, third
+                best, highest, point = candidate, at_candidate, third
                 longest *= 4.0 if length == longest else 1.0
             else:
                 longest = max(_FIRST_LENGTH, length / 2.0)

@@ -18,7 +18,7 @@ from twoway.arrays import Floats, Ints
 from twoway.kernels.jit import Cells, jit, jit_inline, jit_sums
 from twoway.kernels.lanes import Prototype, add, load, multiply, spread, store, total
 
-# Up to so many cells, a product is rarely so small that it must be checked on the way.
+# Up to this many cells, a product is rarely so small that it must be checked on the way.
 _FEW = 128
 # Products are checked, and scaled up where needed, after this many cells.
 _SEGMENT = 16
@@ -59,7 +59,7 @@ def _joint_of_many(
 ) -> tuple[float, float]:
     """Fill q with λ_f · Π θ(cell, f), up to a scale; return its sum and the logarithm of the scale.
 
-    Each component has an exponent of its own, kept in the second half of q (2 · width): one that is far behind
+    Each component has its exponent in the second half of q (2 · width): one that is far behind
     after some cells may lead after all of them. A sum of 0 means that the record is impossible.
     """
     for f in range(width):
@@ -82,7 +82,7 @@ def _joint_of_many(
     highest = -np.inf
     for f in range(width):
         if q[f] > 0.0:
-            while q[f] < _NEAR_ONE:  # so that exponents alone tell which component is ahead
+            while q[f] < _NEAR_ONE:  # so that exponents alone show which component is ahead
                 q[f] /= _NEAR_ONE
                 q[width + f] += _NEAR_ONE_BITS
             highest = max(highest, q[width + f])
@@ -147,7 +147,7 @@ def expect(
     width = theta.shape[1]
     parameters = theta.reshape(-1)
     sums = counts.reshape(-1)
-    # Long records, and those whose product underflows, wait for a loop of their own: compiled into this
+    # Long records, and those whose product underflows, wait for another loop: compiled into this
     # one, their code would crowd its registers.
     waiting = np.empty(pointers.size, dtype=np.int64)
     weighted = record_weights.size > 0

@@ -14,7 +14,7 @@ from numba.core.caching import FunctionCache
 from numpy.typing import NDArray
 
 DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
-"""Whether numba was told to compile nothing (``NUMBA_DISABLE_JIT=1``): kernels then run as Python, slowly."""
+"""Whether numba is set to compile nothing (``NUMBA_DISABLE_JIT=1``): kernels then run as Python, slowly."""
 
 Cells: TypeAlias = NDArray[Any]
 """Numbers of cells, one record's behind the other's, in the smallest type that holds them."""
@@ -74,7 +74,7 @@ class _JitCache(FunctionCache):
     """numba's cache on disk, whose failures cost a compilation and nothing else."""
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return the compiled code, or None where there is none or its file is damaged, as a crash may leave it."""
+        """Return the compiled code, or None if there is none or a crash left its file damaged."""
         try:
             return super().load_overload(signature, target_context)
         except Exception:  # of unpickling, which may be any

@@ -79,7 +79,7 @@ def project_on_simplex(values: Floats, first: int, step: int, count: int) -> Non
     Michelot, A finite algorithm for finding the projection of a point onto the canonical simplex of ℝⁿ, 1986.
     """
     threshold = -np.inf
-    n_kept = count + 1
+    n_positive = count + 1
     while True:
         total = 0.0
         n_above = 0
@@ -88,26 +88,25 @@ def project_on_simplex(values: Floats, first: int, step: int, count: int) -> Non
             if value > threshold:
                 total += value
                 n_above += 1
-        # Fewer are kept each time; rounding alone could keep more again, and go round for ever.
-        if n_above >= n_kept or n_above == 0:
+        # Fewer stay positive each time; rounding alone could raise their number again, and never end.
+        if n_above >= n_positive or n_above == 0:
             break
-        n_kept = n_above
-        threshold = (total - 1.0) / n_kept
+        n_positive = n_above
+        threshold = (total - 1.0) / n_positive
     for i in range(count):
         at = first + i * step
         values[at] = max(values[at] - threshold, 0.0)
 
 
 @jit
-def _project_on_simplexes(block: Floats, by_columns: bool) -> None:
-    """Project each column of a factor, or the one row of weights."""
+def _project_on_simplexes(block: Floats, by_columns: bool | np.bool_) -> None:
+    """Project each column of a factor, or the single row of weights."""
     rows, rank = block.shape
     flat = block.reshape(-1)
-    if by_columns:
-        for f in range(rank):
-            project_on_simplex(flat, f, rank, rows)
-    else:
-        project_on_simplex(flat, 0, 1, rank)
+    # One call, and no constants: numba would compile a copy for each.
+    n_simplexes, step, count = (rank, rank, rows) if by_columns else (rows, 1, rank)
+    for first in range(n_simplexes):
+        project_on_simplex(flat, first, step, count)
 
 
 @jit
@@ -149,11 +148,11 @@ def _invert_squares(q: Floats, rho: float, inverse: Floats) -> None:
 
 
 @jit
-def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n_inner: int) -> None:
-    """Lower `quadratic` by some ADMM steps, with the columns of a block (or its one row) on the simplex.
+def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool | np.bool_, n_inner: int) -> None:
+    """Lower `quadratic` by some ADMM steps, with the columns of a block (or its single row) on the simplex.
 
-    At the solution, ADMM's scaled duals are the gradient over ρ. They start there: a block that is solved stays as it
-    is, and a sweep depends on θ alone. ADMM does not descend at each step; where it ends higher, the block takes a
+    At the solution, ADMM's scaled duals are the gradient over ρ. They start there, so that a solved block stays as it
+    is and a sweep depends on θ alone. ADMM does not descend at each step; where it ends higher, the block takes a
     projected gradient step instead, which cannot rise.
     """
     rows, rank = len(block), len(q)
@@ -163,35 +162,43 @@ def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool, n
     rho = trace / rank
     inverse = np.empty((rank, rank))
     _invert_squares(q, rho, inverse)
-    found, slope = block[:, :rank].copy(), -v[:, :rank]
+    point, slope, duals = np.empty((rows, rank)), np.empty((rows, rank)), np.empty((rows, rank))
     for i in range(rows):
         for f in range(rank):
+            point[i, f] = block[i, f]
+            slope[i, f] = -v[i, f]
             for g in range(rank):
                 slope[i, f] += q[f, g] * block[i, g]
-    duals = slope / rho
+            duals[i, f] = slope[i, f] / rho
     free = np.empty(rank)
     for _ in range(n_inner):
         for i in range(rows):
             for f in range(rank):
                 free[f] = 0.0
             for g in range(rank):
-                right = v[i, g] + rho * (found[i, g] + duals[i, g])
+                right = v[i, g] + rho * (point[i, g] + duals[i, g])
                 for f in range(rank):
                     free[f] += right * inverse[g, f]
             for f in range(rank):
                 # What is projected is the free solution less the dual; the new dual is what projecting it takes away.
-                found[i, f] = free[f] - duals[i, f]
-                duals[i, f] = -found[i, f]
-        _project_on_simplexes(found, by_columns)
-        duals += found
+                point[i, f] = free[f] - duals[i, f]
+                duals[i, f] = -point[i, f]
+        _project_on_simplexes(point, by_columns)
+        for i in range(rows):
+            for f in range(rank):
+                duals[i, f] += point[i, f]
     before = quadratic(block, q, v)
-    if not quadratic(found, q, v) <= before:
+    if not quadratic(point, q, v) <= before:
         # The trace is at least the largest curvature.
-        found[:] = block[:, :rank] - slope / trace
-        _project_on_simplexes(found, by_columns)
-        if not quadratic(found, q, v) <= before:
+        for i in range(rows):
+            for f in range(rank):
+                point[i, f] = block[i, f] - slope[i, f] / trace
+        _project_on_simplexes(point, by_columns)
+        if not quadratic(point, q, v) <= before:
             return
-    block[:, :rank] = found
+    for i in range(rows):
+        for f in range(rank):
+            block[i, f] = point[i, f]
 
 
 @jit
@@ -229,19 +236,26 @@ def sweep_least_squares(theta: Floats, tables: ThreeWay, rank: int, n_inner: int
             if n_inner == 0 and axis < 2:
                 continue
             contract_least_squares(place, tables, theta, last_sums if axis == 2 else sums, prototype)
-            one, other = grams[sets[table, (axis + 1) % 3]], grams[sets[table, (axis + 2) % 3]]
+            a, b = sets[table, (axis + 1) % 3], sets[table, (axis + 2) % 3]
             for f in range(rank):
                 for g in range(rank):
-                    q[f, g] += one[f, g] * other[f, g] * theta[0, f] * theta[0, g]
-        sums = (sums + last_sums) * theta[0]
-        minimize_on_simplex(rows, q, sums, True, n_inner)
+                    q[f, g] += grams[a, f, g] * grams[b, f, g] * theta[0, f] * theta[0, g]
+        for i in range(len(rows)):
+            for f in range(width):
+                sums[i, f] = (sums[i, f] + last_sums[i, f]) * theta[0, f]
+        # Not True and False themselves: numba would compile a copy for each.
+        minimize_on_simplex(rows, q, sums, np.bool_(True), n_inner)
         _gram_of_squares(rows, grams[n])
         # The column sums of A ∗ (what the tables gave for A).
         for i in range(len(rows)):
-            overlap[0] += rows[i] * last_sums[i]
+            for f in range(width):
+                overlap[0, f] += rows[i, f] * last_sums[i, f]
     # H, the Gram matrix of all tables' components.
     h = np.zeros((rank, rank))
-    for j, k, l in sets:  # noqa: E741  # as in the legend
-        h += grams[j] * grams[k] * grams[l]
-    minimize_on_simplex(theta[:1], h, overlap, False, n_inner)
+    for table in range(len(sets)):
+        j, k, l = sets[table]  # noqa: E741  # as in the legend
+        for f in range(rank):
+            for g in range(rank):
+                h[f, g] += grams[j, f, g] * grams[k, f, g] * grams[l, f, g]
+    minimize_on_simplex(theta[:1], h, overlap, np.bool_(False), n_inner)
     return quadratic(theta[:1], h, overlap)

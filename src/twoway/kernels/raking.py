@@ -71,10 +71,10 @@ def swap(
             continue
         change = 0.0
         for t in range(cells.shape[1]):
-            here, there = cells[i, t], cells[j, t]
-            if here != there:
-                change += importance[t] * ((here != outside) * (1.0 - 2.0 * off[here]))
-                change += importance[t] * ((there != outside) * (1.0 + 2.0 * off[there]))
+            old, new = cells[i, t], cells[j, t]
+            if old != new:
+                change += importance[t] * ((old != outside) * (1.0 - 2.0 * off[old]))
+                change += importance[t] * ((new != outside) * (1.0 + 2.0 * off[new]))
         if change < 0.0:
             chosen[i], chosen[j] = False, True
             n_swaps += 1

@@ -64,30 +64,9 @@ class _TreeBatch(NamedTuple):
     """(_BATCH,): the logarithm of what ``up`` at the root must be multiplied by."""
 
 
-@jit
-def _make_tree_batch(n_hidden: int, width: int) -> _TreeBatch:
-    size = n_hidden * _BATCH * width
-    return _TreeBatch(
-        np.ones(size),
-        np.ones(size),
-        np.zeros(size),
-        np.zeros((n_hidden, _BATCH), dtype=np.int64),
-        np.zeros(n_hidden, dtype=np.bool_),
-        np.zeros(_BATCH),
-    )
-
-
 @jit_inline
 def _four_tree_sums(
-    left: Floats,
-    at: int,
-    across: int,
-    along: int,
-    rows: Floats,
-    first: int,
-    width: int,
-    n: int,
-    prototype: Prototype,
+    left: Floats, at: int, across: int, along: int, rows: Floats, first: int, width: int, n: int, prototype: Prototype
 ) -> tuple[Any, Any, Any, Any]:
     """Return Σ_t left[at + i · across + t · along] · rows[first + t · width] for i = 0 … 3, for the lanes of a row.
 
@@ -122,13 +101,6 @@ def _latest_tree_sum(before: Any, now: Any) -> Any:
 
 
 @jit_inline
-def _multiply_up_tree(up: Floats, at: int, theta: Floats, row: int, width: int, prototype: Prototype) -> None:
-    """Multiply the likelihood of a hidden variable in one record by a row of θ."""
-    for f in range(0, width, len(prototype)):
-        store(up, at + f, multiply(load(up, at + f, prototype), load(theta, row + f, prototype)))
-
-
-@jit_inline
 def _rescale_up_tree(up: Floats, at: int, width: int) -> float:
     """Scale a row up where it is small; return the logarithm of what it must be multiplied by."""
     largest = 0.0
@@ -145,22 +117,14 @@ def _rescale_up_tree(up: Floats, at: int, width: int) -> float:
 
 @jit
 def _go_up_tree(
-    begin: int,
-    n_batch: int,
-    pointers: Ints,
-    cells: Cells,
-    rows: TreeRows,
-    theta: Floats,
-    width: int,
-    batch: _TreeBatch,
-    prototype: Prototype,
+    pointers: Ints, cells: Cells, rows: TreeRows, theta: Floats, batch: _TreeBatch, prototype: Prototype
 ) -> None:
-    """Fill ``up`` and ``message`` with the likelihood of a batch of records."""
+    """Fill ``up`` and ``message`` with the likelihood of a batch of records; those have the pointers (n_batch + 1,)."""
     # Arrays by their own names: a field of a tuple is counted as one more reference each time it is used.
     parents, firsts, homes = rows
     up, message, _, pending, active, log_scales = batch
-    n_hidden = parents.size
-    first_cell = firsts[n_hidden]
+    n_batch, n_hidden, width = pointers.size - 1, parents.size, theta.shape[1]
+    first_cell, parameters = firsts[n_hidden], theta.reshape(-1)
     pending[:] = 0
     active[:] = False
     log_scales[:] = 0.0
@@ -169,11 +133,12 @@ def _go_up_tree(
     for at in range(0, up.size, len(prototype)):
         store(up, at, one)
     for b in range(n_batch):
-        for t in range(pointers[begin + b], pointers[begin + b + 1]):
+        for t in range(pointers[b], pointers[b + 1]):
             cell = np.int64(cells[t])
             k = homes[cell]
-            at = (k * _BATCH + b) * width
-            _multiply_up_tree(up, at, theta, (first_cell + cell) * width, width, prototype)
+            at, row = (k * _BATCH + b) * width, (first_cell + cell) * width
+            for f in range(0, width, len(prototype)):
+                store(up, at + f, multiply(load(up, at + f, prototype), load(parameters, row + f, prototype)))
             pending[k, b] += 1
             if pending[k, b] > _SEGMENT:
                 pending[k, b] = 1
@@ -194,7 +159,7 @@ def _go_up_tree(
             parent = (above * _BATCH + b) * width
             for f in range(0, width, len(prototype)):
                 first = firsts[k] * width + f
-                four = _four_tree_sums(up, at, width, 1, theta, first, width, n_states, prototype)
+                four = _four_tree_sums(up, at, width, 1, parameters, first, width, n_states, prototype)
                 _store_tree_sums(message, at + f, width, _latest_tree_sum, message, four, prototype)
                 _store_tree_sums(up, parent + f, width, multiply, up, four, prototype)
         for b in range(n_batch):
@@ -206,13 +171,7 @@ def _go_up_tree(
 
 @jit
 def _go_down_tree(
-    n_batch: int,
-    rows: TreeRows,
-    turned: Floats,
-    width: int,
-    batch: _TreeBatch,
-    ratios: Floats,
-    prototype: Prototype,
+    n_batch: int, rows: TreeRows, turned: Floats, width: int, batch: _TreeBatch, ratios: Floats, prototype: Prototype
 ) -> None:
     """Fill ``down`` below the root, and add what θ must be multiplied by to give the expected transitions."""
     parents, firsts, _ = rows
@@ -290,16 +249,18 @@ def expect_tree(
     n_hidden_rows = firsts[n_hidden]
     parameters = theta.reshape(-1)
     sums = counts.reshape(-1)
-    batch = _make_tree_batch(n_hidden, width)
-    up, _, down, pending, _, log_scales = batch
+    size = n_hidden * _BATCH * width
+    up, down, log_scales = np.ones(size), np.zeros(size), np.zeros(_BATCH)
+    pending, active = np.zeros((n_hidden, _BATCH), dtype=np.int64), np.zeros(n_hidden, dtype=np.bool_)
+    batch = _TreeBatch(up, np.ones(size), down, pending, active, log_scales)
     ratios = np.zeros((n_hidden_rows + 4) * width)
     turned = _turn_tree(parameters, firsts, width)
-    logs, nothing = np.empty(0), np.empty(0)
+    logs, nothing = np.empty((0, 0)), np.empty((0, 0))
     n_records = pointers.size - 1
     log_likelihood = 0.0
     for begin in range(0, n_records, _BATCH):
         n_batch = min(_BATCH, n_records - begin)
-        _go_up_tree(begin, n_batch, pointers, cells, rows, parameters, width, batch, prototype)
+        _go_up_tree(pointers[begin : begin + n_batch + 1], cells, rows, theta, batch, prototype)
         for b in range(n_batch):
             weight = record_weights[begin + b] if record_weights.size > 0 else 1.0
             root, factor = b * width, 0.0
@@ -330,13 +291,11 @@ def expect_tree(
         for b in range(n_batch):
             s = begin + b
             weight = record_weights[s] if record_weights.size > 0 else 1.0
-            here = shares[s].reshape(-1) if shares.size > 0 else nothing
+            here = shares[s] if shares.size > 0 else nothing
             if np.isnan(log_scales[b]):
                 if logs.size == 0:
-                    logs = np.log(parameters)
-                log_scales[b] = _expect_tree_logs(
-                    pointers[s], pointers[s + 1], cells, weight, rows, logs, sums, width, here
-                )
+                    logs = np.log(theta)
+                log_scales[b] = _expect_tree_logs(pointers[s], pointers[s + 1], cells, weight, rows, logs, counts, here)
             else:
                 for t in range(pointers[s], pointers[s + 1] if sums.size > 0 else 0):
                     cell = np.int64(cells[t])
@@ -348,9 +307,9 @@ def expect_tree(
                     if k == 0 or pending[k, b] > 0:
                         at = (k * _BATCH + b) * width
                         for f in range(width):
-                            here[k * width + f] = down[at + f]
+                            here[k, f] = down[at + f]
                     else:
-                        _follow_tree(k, rows, parameters, width, shares[s])
+                        _follow_tree(k, rows, theta, here)
             if weight != 0.0:
                 log_likelihood += weight * log_scales[b]
             if log_prob.size > 0:
@@ -361,31 +320,23 @@ def expect_tree(
 
 
 @jit
-def _follow_tree(k: int, rows: TreeRows, theta: Floats, width: int, shares: Floats) -> None:
+def _follow_tree(k: int, rows: TreeRows, theta: Floats, shares: Floats) -> None:
     """Fill the shares (K, width) of a hidden variable below which nothing was observed."""
     shares[k] = 0.0
     for z in range(rows.firsts[k + 1] - rows.firsts[k]):
-        for y in range(width):
-            shares[k, z] += theta[(rows.firsts[k] + z) * width + y] * shares[rows.parents[k], y]
+        for y in range(theta.shape[1]):
+            shares[k, z] += theta[rows.firsts[k] + z, y] * shares[rows.parents[k], y]
 
 
 @jit
 def _expect_tree_logs(
-    begin: int,
-    end: int,
-    cells: Cells,
-    weight: float,
-    rows: TreeRows,
-    logs: Floats,
-    sums: Floats,
-    width: int,
-    shares: Floats,
+    begin: int, end: int, cells: Cells, weight: float, rows: TreeRows, logs: Floats, counts: Floats, shares: Floats
 ) -> float:
     """Do the E-step of one record in logarithms, where nothing underflows; return its log-probability.
 
-    Its expected counts are added to ``sums``, where it has a size; its shares (K · width) go to ``shares`` likewise.
+    Its expected counts are added to ``counts``, where it has a size; its shares (K, width) go to ``shares`` likewise.
     """
-    n_hidden = rows.parents.size
+    n_hidden, width = rows.parents.size, logs.shape[1]
     up = np.zeros((n_hidden, width))
     message = np.zeros((n_hidden, width))
     seen = np.zeros(n_hidden, dtype=np.bool_)
@@ -393,18 +344,15 @@ def _expect_tree_logs(
     for t in range(begin, end):
         cell = np.int64(cells[t])
         seen[rows.homes[cell]] = True
-        for f in range(width):
-            up[rows.homes[cell], f] += logs[(n_hidden_rows + cell) * width + f]
+        up[rows.homes[cell]] += logs[n_hidden_rows + cell]
     for k in range(n_hidden - 1, 0, -1):
         if seen[k]:
             seen[rows.parents[k]] = True
             for y in range(width):
-                message[k, y] = _tree_log_sum(logs, rows.firsts[k], rows.firsts[k + 1], y, width, up[k])
+                message[k, y] = _tree_log_sum(logs, rows.firsts[k], rows.firsts[k + 1], y, up[k])
                 up[rows.parents[k], y] += message[k, y]
-    top = -np.inf
-    for f in range(width):
-        up[0, f] += logs[f]
-        top = max(top, up[0, f])
+    up[0] += logs[0]
+    top = up[0].max()
     if top == -np.inf:
         shares[:] = np.nan
         return -np.inf
@@ -414,8 +362,7 @@ def _expect_tree_logs(
     log_probability = float(top + np.log(mass))
     # From here on the root's row of ``down`` holds logarithms of shares.
     down = np.full((n_hidden, width), -np.inf)
-    for f in range(width):
-        down[0, f] = up[0, f] - log_probability
+    down[0] = up[0] - log_probability
     for k in range(1, n_hidden):
         if not seen[k] and shares.size == 0:
             continue
@@ -424,35 +371,31 @@ def _expect_tree_logs(
             for y in range(width):
                 above = down[rows.parents[k], y]
                 if above > -np.inf:
-                    row = (rows.firsts[k] + z) * width + y
-                    share = np.exp(above - message[k, y] + logs[row] + up[k, z])
+                    row = rows.firsts[k] + z
+                    share = np.exp(above - message[k, y] + logs[row, y] + up[k, z])
                     mass += share
-                    if sums.size > 0:
-                        sums[row] += weight * share
+                    if counts.size > 0:
+                        counts[row, y] += weight * share
             down[k, z] = np.log(mass)
-    if sums.size > 0:
-        for f in range(width):
-            sums[f] += weight * np.exp(down[0, f])
+    if counts.size > 0:
+        counts[0] += weight * np.exp(down[0])
         for t in range(begin, end):
             cell = np.int64(cells[t])
-            for f in range(width):
-                sums[(n_hidden_rows + cell) * width + f] += weight * np.exp(down[rows.homes[cell], f])
+            counts[n_hidden_rows + cell] += weight * np.exp(down[rows.homes[cell]])
     if shares.size > 0:
-        for k in range(n_hidden):
-            for f in range(width):
-                shares[k * width + f] = np.exp(down[k, f])
+        shares[:] = np.exp(down)
     return log_probability
 
 
 @jit
-def _tree_log_sum(logs: Floats, first: int, last: int, y: int, width: int, up: Floats) -> float:
+def _tree_log_sum(logs: Floats, first: int, last: int, y: int, up: Floats) -> float:
     """Return log Σ_z exp(up[z]) · θ[first + z, y]."""
     top = -np.inf
     for row in range(first, last):
-        top = max(top, logs[row * width + y] + up[row - first])
+        top = max(top, logs[row, y] + up[row - first])
     if top == -np.inf:
         return top
     mass = 0.0
     for row in range(first, last):
-        mass += np.exp(logs[row * width + y] + up[row - first] - top)
+        mass += np.exp(logs[row, y] + up[row - first] - top)
     return float(top + np.log(mass))

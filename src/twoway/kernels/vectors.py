@@ -47,19 +47,19 @@ def _sum_ratings(
     means: Floats,
     moments: Floats,
     total: Floats,
-    given: Floats,
+    products: Floats,
 ) -> float:
     """Write Σ E[a aᵀ] and Σ y ā over a user's ratings; return Σ y²."""
     total[:] = 0.0
-    given[:] = 0.0
+    products[:] = 0.0
     squares = 0.0
     for place in range(pointers[user], pointers[user + 1]):
         item, rating = cells[place] // len(points), points[cells[place] % len(points)]
         squares += rating * rating
         for t in range(len(total)):
             total[t] += moments[item, t]
-        for p in range(len(given)):
-            given[p] += rating * means[item, p]
+        for p in range(len(products)):
+            products[p] += rating * means[item, p]
     return squares
 
 
@@ -77,25 +77,25 @@ def user_moments(
         E[a aᵀ] of each item, packed, (n_items, n_packed).
     """
     size = means.shape[1]
-    total, given, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
+    total, products, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
     inverse = np.empty((size - 1, size - 1))
     evidence = 0.0
     for user in range(len(pointers) - 1):
-        squares = _sum_ratings(user, pointers, cells, points, means, moments, total, given)
+        squares = _sum_ratings(user, pointers, cells, points, means, moments, total, products)
         for p in range(1, size):
             for q in range(1, p + 1):
                 entry = total[p * (p + 1) // 2 + q] / noise
                 inverse[p - 1, q - 1] = inverse[q - 1, p - 1] = entry + 1.0 if p == q else entry
         n_ratings = pointers[user + 1] - pointers[user]
-        unexplained = (squares - 2.0 * given[0] + total[0]) / noise + n_ratings * math.log(2.0 * math.pi * noise)
+        unexplained = (squares - 2.0 * products[0] + total[0]) / noise + n_ratings * math.log(2.0 * math.pi * noise)
         unexplained += _invert_precision(inverse)
         out[user, 0] = 1.0
         for p in range(1, size):
             mean[p] = 0.0
             for q in range(1, size):
-                mean[p] += inverse[p - 1, q - 1] * (given[q] - total[q * (q + 1) // 2]) / noise
+                mean[p] += inverse[p - 1, q - 1] * (products[q] - total[q * (q + 1) // 2]) / noise
             row = p * (p + 1) // 2
-            unexplained -= mean[p] * (given[p] - total[row]) / noise
+            unexplained -= mean[p] * (products[p] - total[row]) / noise
             out[user, row] = mean[p]
             for q in range(1, p + 1):
                 out[user, row + q] = inverse[p - 1, q - 1] + mean[p] * mean[q]
@@ -112,10 +112,10 @@ def user_guesses(
     The mean is solved for by a Cholesky factorisation, which takes fewer operations than an inverse.
     """
     size = means.shape[1]
-    total, given, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
+    total, products, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
     root = np.empty((size, size))
     for user in range(len(pointers) - 1):
-        _sum_ratings(user, pointers, cells, points, means, moments, total, given)
+        _sum_ratings(user, pointers, cells, points, means, moments, total, products)
         for p in range(1, size):
             row = p * (p + 1) // 2
             for q in range(1, p + 1):
@@ -123,7 +123,7 @@ def user_guesses(
                 for s in range(1, q):
                     entry -= root[p, s] * root[q, s]
                 root[p, q] = math.sqrt(entry + 1.0) if p == q else entry / root[q, q]
-            mean[p] = (given[p] - total[row]) / noise
+            mean[p] = (products[p] - total[row]) / noise
             for s in range(1, p):
                 mean[p] -= root[p, s] * mean[s]
             mean[p] /= root[p, p]

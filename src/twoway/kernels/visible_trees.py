@@ -48,22 +48,22 @@ def expect_visible_tree(
     n_vertices = variables.size
     columns = np.ones(n_vertices, dtype=np.int64)
     columns[1:] = sizes[parents[1:]]
-    own = np.zeros(n_vertices, dtype=np.int64)
+    observed = np.zeros(n_vertices, dtype=np.int64)
     places = np.zeros(n_vertices, dtype=np.int64)
     up, down = np.ones((n_vertices, sizes.max())), np.ones((n_vertices, sizes.max()))
     for s in range(codes.shape[0]):
         n_missing = 0
         for k in range(n_vertices):
-            own[k] = codes[s, variables[k]]
-            n_missing += own[k] < 0
+            observed[k] = codes[s, variables[k]]
+            n_missing += observed[k] < 0
         if n_missing > 0:
             log_prob[s] = _expect_visible_with_holes(
-                own, record_weights[s], columns, parents, sizes, firsts, tables, counts, up, down
+                observed, record_weights[s], columns, parents, sizes, firsts, tables, counts, up, down
             )
             continue
         log, product = 0.0, 1.0
         for k in range(n_vertices):
-            places[k] = firsts[k] + own[k] * columns[k] + (own[parents[k]] if k > 0 else 0)
+            places[k] = firsts[k] + observed[k] * columns[k] + (observed[parents[k]] if k > 0 else 0)
             product *= tables[places[k]]
             if product < _SMALL:
                 log += np.log(product)
@@ -76,7 +76,7 @@ def expect_visible_tree(
 
 @jit
 def _expect_visible_with_holes(
-    own: Ints,
+    observed: Ints,
     weight: float,
     columns: Ints,
     parents: Ints,
@@ -89,11 +89,11 @@ def _expect_visible_with_holes(
 ) -> float:
     """Return the log-probability of one record, and add its expected counts.
 
-    ``own`` holds its categories, -1 where missing. ``up`` and ``down`` are to work in, (n_vertices, n_categories).
+    ``observed`` holds its categories, -1 where missing. ``up`` and ``down`` are to work in, (n_vertices, n_categories).
     """
-    n_vertices = own.size
+    n_vertices = observed.size
     # An observed cell allows one category, a missing one all: from ``low`` to below ``high``.
-    low, high = np.maximum(own, 0), np.where(own < 0, sizes, own + 1)
+    low, high = np.maximum(observed, 0), np.where(observed < 0, sizes, observed + 1)
     totals = np.zeros(up.shape[1])
     log, product = 0.0, 1.0
     up[:] = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, Protocol
@@ -11,12 +11,15 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats
 from twoway.data.distribution import Distribution
+from twoway.data.merging import merge_variables
 from twoway.errors import DataError
 from twoway.model.information import Estimate
 from twoway.model.pmf import JointPMF, check_pmf, pmf_of, single_pmf
 from twoway.notebook import Shown
-from twoway.text import aligned_text, crossed_text
+from twoway.schema import Variable
+from twoway.text import aligned_text, crossed_text, shortlist
 
 _INSTEAD = "compare joints of any structure by total_variation or kl_divergence, or "
 
@@ -39,10 +42,10 @@ class Comparison(Shown):
     """The differences between two models, largest first."""
 
     variables: tuple[Difference, ...]
-    """One for each variable that both models have, with the same categories."""
+    """One for each variable that both models have, with the same categories or with more in one of them."""
     pairs: tuple[Difference, ...]
     notes: tuple[str, ...]
-    """Variables that were not compared, and why."""
+    """Variables that were not compared, and why; categories that only one model has."""
 
     def __str__(self) -> str:
         parts = []
@@ -62,7 +65,8 @@ def compare(pmf: JointPMF, other: JointPMF) -> Comparison:
     Parameters
     ----------
     pmf, other
-        The models. Variables with different categories are not compared.
+        The models. A category that only one of them has, as after ``update(…, extend=True)``, has probability 0 in the
+        other. A variable is not compared where each model has categories that the other lacks.
 
     Examples
     --------
@@ -75,24 +79,56 @@ def compare(pmf: JointPMF, other: JointPMF) -> Comparison:
     >>> comparison.notes
     ("only the first model has 'rain'", "only the second model has 'wind'")
     """
-    pmf, other = pmf_of(pmf), pmf_of(other, "the other model")
-    shared, notes = [], []
-    for variable in pmf.schema:
-        if variable.name not in other.schema:
+    models = pmf_of(pmf), pmf_of(other, "the other model")
+    first, second = (model.schema for model in models)
+    shared, notes = {}, []
+    for variable in first:
+        if variable.name not in second:
             notes.append(f"only the first model has {variable.name!r}")
-        elif difference := variable.difference(other.schema[variable.name]):
-            notes.append(f"not compared: {difference}")
+            continue
+        counterpart = second[variable.name]
+        if not (difference := variable.difference(counterpart)):
+            shared[variable.name] = variable
+        elif larger := _with_categories_of_both(variable, counterpart):
+            shared[variable.name] = larger
+            notes += _notes_on_new_categories(variable, counterpart)
         else:
-            shared.append(variable.name)
-    notes += [f"only the second model has {name!r}" for name in other.schema.names if name not in pmf.schema]
+            notes.append(f"not compared: {difference}")
+    notes += [f"only the second model has {name!r}" for name in second.names if name not in first]
     if not shared:
         raise DataError("the models have no variable in common that has the same categories in both")
+    places = [
+        {name: [variable.code(label) for label in model.schema[name].categories] for name, variable in shared.items()}
+        for model in models
+    ]
+
+    def difference_in(names: tuple[str, ...]) -> Difference:
+        shares = np.zeros((2, *(len(shared[name]) for name in names)))
+        for array, model, place_of in zip(shares, models, places, strict=True):
+            array[np.ix_(*(place_of[name] for name in names))] = model.marginal(names).array
+        return Difference(names, _total_variation(*shares))
 
     def ranked(sets: Iterable[tuple[str, ...]]) -> tuple[Difference, ...]:
-        differences = [Difference(names, total_variation(pmf, other, names)) for names in sets]
-        return tuple(sorted(differences, key=lambda difference: -difference.total_variation))
+        return tuple(sorted(map(difference_in, sets), key=lambda difference: -difference.total_variation))
 
     return Comparison(ranked((name,) for name in shared), ranked(combinations(shared, 2)), tuple(notes))
+
+
+def _with_categories_of_both(variable: Variable, counterpart: Variable) -> Variable | None:
+    """Return the variable that has all categories of the other one; None where neither has."""
+    try:
+        merged = merge_variables(variable, counterpart)
+    except DataError:
+        return None
+    return merged if len(merged) == max(len(variable), len(counterpart)) else None
+
+
+def _notes_on_new_categories(variable: Variable, counterpart: Variable) -> Iterator[str]:
+    sides = (("first", variable, counterpart), ("second", counterpart, variable))
+    for place, larger, smaller in sides:
+        if labels := [label for label in larger.categories if smaller.find(label) is None]:
+            names = f"{shortlist(labels, 4)} of {variable.name!r}"
+            yield f"only the {place} model has {names}; the other gives it probability 0"
 
 
 class HasMarginal(Protocol):
@@ -208,7 +244,11 @@ def total_variation(one: HasMarginal, other: HasMarginal, names: str | Sequence[
     for here, there in zip(left.variables, right.variables, strict=True):
         if difference := here.difference(there):
             raise DataError(f"the categories of {names!r} differ: {difference}")
-    return float(0.5 * np.abs(np.asarray(left) - np.asarray(right)).sum())
+    return _total_variation(left.array, right.array)
+
+
+def _total_variation(first: Floats, second: Floats) -> float:
+    return float(0.5 * np.abs(first - second).sum())
 
 
 def _product_of_joints(one: JointPMF, other: JointPMF) -> tuple[float, float]:

@@ -148,6 +148,14 @@ class Counts:
         return max(sums, key=lambda each: float(each[0].sum()), default=None)
 
     @property
+    def n_people(self) -> int | None:
+        """Of records with weights, how many show the variable seen most, whatever they weigh; None without weights."""
+        if not (self.singles.size and self.people.size):
+            return None
+        people = self._rows(self.singles, self.flat.size)[1]
+        return round(float(np.add.reduceat(people, self.schema.offsets[:-1]).max()))
+
+    @property
     def single_sums(self) -> Floats:
         """The sums of all categories: (3, n_categories) where records have weights, else (1, n_categories)."""
         return self._rows(self.singles, self.flat.size)[: 3 if self.people.size else 1]

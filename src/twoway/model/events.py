@@ -37,7 +37,7 @@ def parse_event(schema: Schema, event: object) -> dict[int, Ints]:
         variable = schema.variables[index]
         if wanted is None or (isinstance(wanted, float) and wanted != wanted):
             continue
-        labels = list(wanted) if _event_has_several(wanted) else [wanted]
+        labels = _event_labels(wanted)
         if not labels:
             raise DataError(f"the collection of categories for {name!r} is empty; at least one is needed")
         allowed[index] = np.unique([variable.code(label) for label in labels]).astype(np.int64)
@@ -48,7 +48,7 @@ def describe_event(evidence: Event) -> str:
     """Return evidence as text: "age = 'old', vote in {'no', 'yes'}"."""
     parts = []
     for name, wanted in evidence.items():
-        labels = list(wanted) if _event_has_several(wanted) else [wanted]
+        labels = _event_labels(wanted)
         parts.append(f"{name} = {labels[0]!r}" if len(labels) == 1 else f"{name} in {{{shortlist(labels)}}}")
     return ", ".join(parts[:12]) + (f", … ({len(parts) - 12} more)" if len(parts) > 12 else "")
 
@@ -58,5 +58,6 @@ def impossible_event(evidence: Event) -> ImpossibleEvidenceError:
     return ImpossibleEvidenceError(f"the evidence {describe_event(evidence)} has probability 0 under the model")
 
 
-def _event_has_several(wanted: object) -> bool:
-    return isinstance(wanted, Collection) and not isinstance(wanted, str | bytes | Mapping)
+def _event_labels(wanted: Any) -> list[Any]:
+    has_several = isinstance(wanted, Collection) and not isinstance(wanted, str | bytes | Mapping)
+    return list(wanted) if has_several else [wanted]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,6 +44,9 @@ class HiddenTree:
         # A product of matrices is rounded by their order in memory: a model and its file must agree to the last bit.
         for name in ("transitions", "factors"):
             object.__setattr__(self, name, tuple(map(np.ascontiguousarray, getattr(self, name))))
+
+    def __reduce__(self) -> tuple[type[HiddenTree], tuple[Any, ...]]:
+        return HiddenTree, (self.parents, self.homes, self.weights, self.transitions, self.factors)  # nothing cached
 
     def __repr__(self) -> str:
         return f"HiddenTree({self.n_hidden} hidden of {self.n_states} states, {len(self.homes)} visible variables)"
@@ -185,27 +188,26 @@ class HiddenTree:
 
     def given(self, allowed: Mapping[int, Codes]) -> tuple[HiddenTree, float]:
         """Return the tree given that some variables have one of some codes, and the logarithm of the probability."""
-        sizes = {variable: np.arange(len(self.factors[variable])) for variable in allowed}
-        return self.reweighted({v: np.isin(sizes[v], codes).astype(np.float64) for v, codes in allowed.items()})
+        times = {variable: np.zeros(len(self.factors[variable])) for variable in allowed}
+        for variable, codes in allowed.items():
+            times[variable][codes] = 1.0
+        return self.reweighted(times)
 
     def reweighted(self, times: Mapping[int, Floats]) -> tuple[HiddenTree, float]:
         """Return the tree in which each category of some variables is so many times as probable, up to a scale.
 
         And the logarithm of that scale: of the sum of all probabilities before it.
         """
-        factors = list(self.factors)
-        rows = {}
-        for variable, own in times.items():
-            raised = self.factors[variable] * own[:, None]
-            mass = raised.sum(axis=0)
-            rows[variable] = log_of(mass)
-            # A state that is ruled out has no weight left, but is still a PMF.
-            plain = np.broadcast_to((own / max(own.sum(), 1e-300))[:, None], raised.shape)
-            factors[variable] = np.divide(raised, mass, out=plain.copy(), where=mass > 0)
-        up, messages = self._up(self._at_homes(rows))
+        raised = {variable: self.factors[variable] * own[:, None] for variable, own in times.items()}
+        up, messages = self._up(self._at_homes({variable: log_of(raised[variable].sum(axis=0)) for variable in times}))
         log_probability = float(self._at_root(up)[0])
         if log_probability == -np.inf:
             return self, log_probability
+        factors = list(self.factors)
+        for variable, own in times.items():
+            # A state that is ruled out has no weight left, but is still a PMF.
+            columns = np.where(raised[variable].any(axis=0), raised[variable], own[:, None])
+            factors[variable] = columns / columns.sum(axis=0)
         weights = np.exp(log_of(self.weights) + (0.0 if up[0] is None else up[0][0]) - log_probability)
         transitions = []
         for child, transition in enumerate(self.transitions, start=1):
@@ -258,7 +260,7 @@ class HiddenTree:
     def tables_with(self, variable: int) -> Floats:
         """Return the joint of a variable with each variable, side by side: shape (its categories, all categories).
 
-        Beside itself it stands as if drawn twice, given its home.
+        With itself, it is the joint of two draws that are independent given the variable's home.
         """
         tree = self.rooted_at(self.homes[variable])
         joints = [tree.factors[variable] * tree.weights]
@@ -333,19 +335,19 @@ class HiddenTree:
         return states
 
     @cached_property
-    def _packed(self) -> tuple[TreeRows, Floats, tuple[int, ...]]:
-        """The tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
+    def _packed(self) -> tuple[TreeRows, Floats]:
+        """The tree as the kernels take it: where its rows are, and θ."""
         from twoway.kernels.lanes import lane_layout
         from twoway.kernels.trees import TreeRows
 
-        width, prototype = lane_layout(max(self.n_states))
+        width, _ = lane_layout(max(self.n_states))
         matrices = (self.weights[None], *self.transitions, *self.factors)
         starts = np.cumsum([0, *map(len, matrices)])
         theta = np.zeros((starts[-1], width))
         for first, matrix in zip(starts, matrices, strict=False):
             theta[first : first + len(matrix), : matrix.shape[1]] = matrix
         homes = np.repeat(np.array(self.homes, dtype=np.int64), [len(factor) for factor in self.factors])
-        return TreeRows(np.array(self.parents, dtype=np.int64), starts[: self.n_hidden + 1], homes), theta, prototype
+        return TreeRows(np.array(self.parents, dtype=np.int64), starts[: self.n_hidden + 1], homes), theta
 
     def _at_root(self, up: Sequence[Floats | None]) -> Floats:
         """Return the logarithm of the probability of what was sent up."""
@@ -396,6 +398,6 @@ def _hidden_tree_product(items: Sequence[tuple[list[int], Floats]]) -> tuple[lis
     return [axis for axes, _ in items for axis in axes], reduce(times, (item for _, item in items))
 
 
-def packed_tree(tree: HiddenTree) -> tuple[TreeRows, Floats, tuple[int, ...]]:
-    """Return a tree as the kernels take it: where its rows are, θ, and the lanes' prototype."""
+def packed_tree(tree: HiddenTree) -> tuple[TreeRows, Floats]:
+    """Return a tree as the kernels take it: where its rows are, and θ."""
     return tree._packed

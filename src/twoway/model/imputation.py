@@ -72,7 +72,7 @@ def imputed_codes(
     check_known("way to impute", get_args(How), how)
     schema = records.schema
     seeds = [check_whole_number("seed", number, 0) for number in (seed if isinstance(seed, Sequence) else [seed])]
-    rng = np.random.default_rng(seeds[0] if len(seeds) == 1 else seeds)
+    rng = np.random.default_rng(seeds)
     parts: dict[int, list[Fill]] = {index: [] for index in indices}
     impossible: list[NDArray[np.int64]] = []
     for first, codes, posterior in _blocks_to_impute(pmf, records):

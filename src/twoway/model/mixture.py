@@ -1,12 +1,6 @@
-"""The arithmetic of Σ_f weights_f · Π_n factor_n(·, f), on arrays alone.
-
-Everywhere ``weights`` has the shape (rank,) and ``factors`` holds one array (n_categories, rank) for each
-variable asked about; variables that are not asked about sum to one and need not be there.
-"""
+"""Draws of components and categories, on arrays alone."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,35 +11,6 @@ Codes = NDArray[np.integer]
 
 MAX_CELLS = 10**7
 """Sub-joints up to this many cells are written out; larger ones never are."""
-
-
-def mixture_masses(weights: Floats, rows: Iterable[Floats]) -> tuple[Floats, int]:
-    """Return weights · Π rows for each component, to be multiplied by two to the power returned.
-
-    Each component keeps an exponent of its own until the end, so one that falls far behind on the first
-    variables can still come to lead on the last.
-    """
-    mantissas, exponents = np.frexp(weights)
-    exponents = exponents.astype(np.int64)
-    for row in rows:
-        mantissas, shift = np.frexp(mantissas * row)
-        exponents += shift
-    possible = mantissas > 0
-    if not possible.any():
-        return np.zeros_like(mantissas), 0
-    highest = int(exponents[possible].max())
-    return np.ldexp(mantissas, np.maximum(exponents - highest, -2000)), highest
-
-
-def restrict_mixture(factor: Floats, codes: Codes) -> None:
-    """Condition each column of a factor on some categories, in place."""
-    if len(codes) == len(factor):
-        return
-    kept = factor[codes]
-    mass = kept.sum(axis=0)
-    factor[:] = 0.0
-    # A component that the evidence rules out has no weight left, but is still a PMF.
-    factor[codes] = np.divide(kept, mass, out=np.full_like(kept, 1 / len(codes)), where=mass > 0)
 
 
 def draw_mixture_components(weights: Floats, n: int, rng: np.random.Generator) -> Codes:

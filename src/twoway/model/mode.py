@@ -22,6 +22,7 @@ from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS
 from twoway.model.trees import Trees
 from twoway.notebook import notebook_table
+from twoway.text import counted
 
 MAX_NODES = 20_000
 """Nodes visited before the search gives up on a proof."""
@@ -45,7 +46,8 @@ class Mode:
         rows = [["variable", "most probable"], *([name, str(label)] for name, label in self.values.items())]
         more = len(rows) - 1 - MAX_ROWS
         proven = "" if self.proven else ", though another may be more probable"
-        note = f"{f'… {more} more variables; ' if more > 0 else ''}probability {self.probability:.4g}{proven}"
+        hidden = f"… {counted(more, 'more variable')}; " if more > 0 else ""
+        note = f"{hidden}probability {self.probability:.4g}{proven}"
         return notebook_table(rows[: MAX_ROWS + 1], np.empty((min(len(self.values), MAX_ROWS), 0)), note)
 
 

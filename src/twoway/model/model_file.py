@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
-from twoway.model.parameters import check_parameter_columns, check_parameters
+from twoway.model.parameters import check_parameter_columns
 from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
@@ -25,14 +25,10 @@ from twoway.storage.container import write_container
 _TOLERANCE = 1e-9
 
 
-Parameters: TypeAlias = tuple[Floats, Floats] | Trees
-"""Weights and stacked factors of one hidden variable, or trees of several."""
-
-
 def write_model(
     path: str | os.PathLike[str],
     schema: Schema,
-    parameters: Parameters,
+    trees: Trees,
     report: Report | None,
     more: Mapping[str, Floats] | None = None,
     described: Mapping[str, Any] | None = None,
@@ -42,10 +38,9 @@ def write_model(
     ``described`` is what else the header says, as JSON can hold it.
     """
     header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict(), **(described or {})}
-    if isinstance(parameters, Trees):
-        arrays = {**_model_tree_arrays(parameters), **(more or {})}
-    else:
-        arrays = {"weights": parameters[0], "stacked": parameters[1], **(more or {})}
+    single = trees.single
+    own = _model_tree_arrays(trees) if single is None else {"weights": single.weights, "stacked": trees.stacked}
+    arrays = {**own, **(more or {})}
     if report is not None and report.support is not None:
         arrays["support"] = report.support
     write_container(path, "model", header, arrays)
@@ -53,8 +48,8 @@ def write_model(
 
 def parse_model(
     path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> tuple[Schema, Parameters, Report | None, Counts | None]:
-    """Return schema, parameters, report and counts from the contents of a model file.
+) -> tuple[Schema, Trees, Report | None, Counts | None]:
+    """Return schema, hidden trees, report and counts from the contents of a model file.
 
     An invalid one raises `FileFormatError`. The arrays are as they were written: rescaled, they would not be saved to
     the same bytes again.
@@ -62,65 +57,55 @@ def parse_model(
     try:
         schema = Schema.from_dict(header["schema"])
         report = None if header["report"] is None else Report.from_dict(header["report"])
-        parameters = (
-            _parse_model_trees(schema, arrays) if "tree_shares" in arrays else _parse_single_model(schema, arrays)
-        )
+        trees = _parse_model_trees(schema, _as_tree_arrays(schema, arrays))
         if report is not None and "support" in arrays:
             support = arrays["support"].astype(np.float64)
-            trees = parameters if isinstance(parameters, Trees) else None
-            n_hidden, rank = (trees.n_hidden, trees.rank) if trees else (1, arrays["weights"].size)
-            shape = (n_hidden + len(schema), rank)
-            if trees and len(trees.trees) > 1:
-                shape = (1, len(trees.trees))
+            shape = (1, len(trees.trees)) if len(trees.trees) > 1 else (trees.n_hidden + len(schema), trees.rank)
             if support.shape != shape or not (np.isfinite(support) & (support >= 0)).all():
                 raise DataError("its array of support must hold nonnegative numbers, with a row for each variable")
             report = replace(report, support=support)
         counts = Counts.from_arrays(schema, arrays)
     except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise FileFormatError(f"{str(path)!r} is not a valid model file: {error}") from error
-    return schema, parameters, report, counts
+    return schema, trees, report, counts
 
 
-def _parse_single_model(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
-    weights, stacked = arrays["weights"], arrays["stacked"]
-    if weights.dtype != np.float64 or stacked.dtype != np.float64:
-        raise DataError(f"its arrays are of {weights.dtype} and {stacked.dtype}, not float64")
-    if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_categories, len(weights)):
-        raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
-    check_parameters(schema, weights, stacked, _TOLERANCE)
-    return weights, stacked
-
-
-def replicated_model_arrays(pmfs: Sequence[Parameters]) -> dict[str, NDArray[Any]]:
+def replicated_model_arrays(replicates: Sequence[Trees]) -> dict[str, NDArray[Any]]:
     """Return the parameters of models of the same form, such as replicates, as arrays that go with one of them."""
-    if trees := [parameters for parameters in pmfs if isinstance(parameters, Trees)]:
-        arrays = {"replicate_numbers": np.array([_model_tree_arrays(own)["tree_numbers"] for own in trees])}
-        shares = np.array([own.shares for own in trees])
-        return arrays | ({"replicate_shares": shares} if shares.shape[1] > 1 else {})
-    weights, stacked = zip(*pmfs, strict=True)
-    return {"replicate_weights": np.array(weights), "replicate_stacked": np.array(stacked)}
+    if replicates[0].single is not None:
+        weights, stacked = zip(*((trees.trees[0].weights, trees.stacked) for trees in replicates), strict=True)
+        return {"replicate_weights": np.array(weights), "replicate_stacked": np.array(stacked)}
+    arrays = {"replicate_numbers": np.array([_model_tree_arrays(trees)["tree_numbers"] for trees in replicates])}
+    shares = np.array([trees.shares for trees in replicates])
+    return arrays | ({"replicate_shares": shares} if shares.shape[1] > 1 else {})
 
 
-def parse_replicated_models(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list[Parameters]:
-    """Return the parameters of the replicates in a model file, none where it has none."""
+def count_replicates(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """Return the number of replicates in a model file, which has their center in front of them."""
+    stored = arrays.get("replicate_numbers", arrays.get("replicate_weights", np.empty(0)))
+    return max(len(stored) - 1, 0)
+
+
+def parse_replicated_models(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> list[Trees]:
+    """Return the hidden trees of the replicates in a model file, none where it has none."""
     if "replicate_numbers" in arrays:
         rows = arrays["replicate_numbers"]
-        if rows.ndim != 2 or not len(rows):
-            raise DataError(f"their array has the shape {rows.shape}")
-        shares = arrays.get("replicate_shares", np.ones((len(rows), 1)))
-        if shares.shape != (len(rows), arrays["tree_shares"].size):
-            raise DataError(f"their shares of trees have the shape {shares.shape}")
-        parts = zip(rows, shares, strict=True)
-        return [_parse_model_trees(schema, {**arrays, "tree_numbers": row, "tree_shares": own}) for row, own in parts]
-    if "replicate_weights" not in arrays or "replicate_stacked" not in arrays:
+    elif "replicate_weights" in arrays and "replicate_stacked" in arrays:
+        weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
+        shapes = tuple((weights.shape[:1] + arrays[name].shape) for name in ("weights", "stacked"))
+        if (weights.shape, stacked.shape) != shapes:
+            raise DataError(f"their arrays have the shapes {weights.shape} and {stacked.shape}")
+        rows = np.hstack([weights, stacked.reshape(len(weights), -1)])
+    else:
         return []
-    weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
-    n, own = weights.shape[0] if weights.ndim else 0, (arrays["weights"].shape, arrays["stacked"].shape)
-    if (weights.shape, stacked.shape) != ((n, *own[0]), (n, *own[1])):
-        raise DataError(f"their arrays have the shapes {weights.shape} and {stacked.shape}")
-    for parameters in zip(weights, stacked, strict=True):
-        check_parameters(schema, *parameters, _TOLERANCE)
-    return list(zip(weights, stacked, strict=True))
+    form = _as_tree_arrays(schema, arrays)
+    if rows.ndim != 2 or not len(rows):
+        raise DataError(f"their array has the shape {rows.shape}")
+    shares = arrays.get("replicate_shares", np.ones((len(rows), 1)))
+    if shares.shape != (len(rows), form["tree_shares"].size):
+        raise DataError(f"their shares of trees have the shape {shares.shape}")
+    parts = zip(rows, shares, strict=True)
+    return [_parse_model_trees(schema, {**form, "tree_numbers": row, "tree_shares": own}) for row, own in parts]
 
 
 def _model_tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
@@ -133,6 +118,20 @@ def _model_tree_arrays(trees: Trees) -> dict[str, NDArray[Any]]:
         "tree_homes": np.array([tree.homes for tree in trees.trees]),
         "tree_numbers": np.concatenate([matrix.ravel() for matrix in trees.matrices[1:]]),
     }
+
+
+def _as_tree_arrays(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """Return the arrays of a file; those of a model with one hidden variable as if that were a tree."""
+    if "tree_shares" in arrays:
+        return arrays
+    weights, stacked = arrays["weights"], arrays["stacked"]
+    if weights.dtype != np.float64 or stacked.dtype != np.float64:
+        raise DataError(f"its arrays are of {weights.dtype} and {stacked.dtype}, not float64")
+    if weights.ndim != 1 or len(weights) == 0 or stacked.shape != (schema.n_categories, len(weights)):
+        raise DataError(f"its arrays have the shapes {weights.shape} and {stacked.shape}")
+    form = {"sizes": [1], "parents": [-1], "states": [len(weights)], "homes": [[0] * len(schema)]}
+    numbers = np.concatenate([weights, stacked.ravel()])
+    return {"tree_shares": np.ones(1), "tree_numbers": numbers} | {f"tree_{k}": np.array(v) for k, v in form.items()}
 
 
 def _parse_model_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Trees:
@@ -161,10 +160,11 @@ def _parse_model_trees(schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> Tr
         shapes += [(n_states[child], n_states[parent]) for child, parent in enumerate(above[1:], start=1)]
         shapes += [(len(v), n_states[home]) for v, home in zip(schema, homes[number].tolist(), strict=True)]
         names = ["the weights", *["a transition"] * (size - 1), *(f"the factor of {v.name!r}" for v in schema)]
+        labels = [None, *map(range, n_states[1:]), *(variable.categories for variable in schema)]
         matrices = []
-        for name, shape in zip(names, shapes, strict=True):
+        for name, shape, of_rows in zip(names, shapes, labels, strict=True):
             matrix = numbers[place : place + math.prod(shape)].reshape(shape)
-            check_parameter_columns(name, matrix, range(len(matrix)), _TOLERANCE)
+            check_parameter_columns(name, matrix, of_rows, _TOLERANCE)
             matrices.append(matrix)
             place += matrix.size
         weights, transitions, factors = matrices[0][:, 0], matrices[1:size], matrices[size:]

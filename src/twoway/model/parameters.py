@@ -39,7 +39,8 @@ def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[Array
         raise DataError(f"the factors must be a list of arrays, one for each variable, not a {type(factors).__name__}")
     if len(factors) != len(schema):
         raise DataError(f"the schema has {len(schema)} variables but there are {len(factors)} factors")
-    arrays = []
+    check_parameter_columns("the weights", checked[:, np.newaxis], None, _TOLERANCE)
+    stacked = []
     for variable, factor in zip(schema, factors, strict=True):
         array = parameter_numbers(factor, f"the factor of {variable.name!r}")
         if array.shape != (len(variable), len(checked)):
@@ -47,12 +48,9 @@ def stack_parameters(schema: Schema, weights: ArrayLike, factors: Sequence[Array
                 f"the factor of {variable.name!r} must have the shape {(len(variable), len(checked))}, "
                 f"categories by components; got {array.shape}"
             )
-        arrays.append(array)
-    stacked = np.vstack(arrays)
-    check_parameters(schema, checked, stacked, _TOLERANCE)
-    for index in range(len(schema)):
-        stacked[schema.cells(index)] /= stacked[schema.cells(index)].sum(axis=0)
-    return checked / checked.sum(), stacked
+        check_parameter_columns(f"the factor of {variable.name!r}", array, variable.categories, _TOLERANCE)
+        stacked.append(array / array.sum(axis=0))
+    return checked / checked.sum(), np.vstack(stacked)
 
 
 def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
@@ -76,28 +74,19 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
     largest = int(np.argmax(schema.sizes))
     columns = np.moveaxis(probabilities / total, largest, 0).reshape(schema.sizes[largest], -1)
     weights = columns.sum(axis=0)
-    kept = np.flatnonzero(weights)
-    if kept.size * schema.n_categories > MAX_CELLS:
+    components = np.flatnonzero(weights)
+    if components.size * schema.n_categories > MAX_CELLS:
         raise DataError(
-            f"this joint needs {kept.size:,} components of {schema.n_categories} categories each; "
+            f"this joint needs {components.size:,} components of {schema.n_categories} categories each; "
             f"at most {MAX_CELLS:,} numbers are allowed: fit it instead, with a lower rank"
         )
     # As if the largest variable had one category.
     sizes = [1 if index == largest else size for index, size in enumerate(schema.sizes)]
-    stacked = np.zeros((schema.n_categories, kept.size))
-    for offset, code in zip(schema.offsets[:-1], np.unravel_index(kept, sizes), strict=True):
-        stacked[offset + code, np.arange(kept.size)] = 1.0
-    stacked[schema.cells(largest)] = columns[:, kept] / weights[kept]
-    return weights[kept], stacked
-
-
-def check_parameters(schema: Schema, weights: Floats, stacked: Floats, tolerance: float) -> None:
-    """Raise where weights or a column of a factor are not probabilities that sum to one."""
-    check_parameter_columns("the weights", weights[:, np.newaxis], None, tolerance)
-    for index, variable in enumerate(schema):
-        check_parameter_columns(
-            f"the factor of {variable.name!r}", stacked[schema.cells(index)], variable.categories, tolerance
-        )
+    stacked = np.zeros((schema.n_categories, components.size))
+    for offset, code in zip(schema.offsets[:-1], np.unravel_index(components, sizes), strict=True):
+        stacked[offset + code, np.arange(components.size)] = 1.0
+    stacked[schema.cells(largest)] = columns[:, components] / weights[components]
+    return weights[components], stacked
 
 
 def check_parameter_columns(what: str, columns: Floats, labels: Sequence[Label] | None, tolerance: float) -> None:

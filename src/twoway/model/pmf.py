@@ -6,7 +6,6 @@ Variables that a question does not name are summed out by leaving their factors 
 
 from __future__ import annotations
 
-import html
 import math
 import operator
 import os
@@ -15,27 +14,25 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from twoway.arrays import Floats, read_only
 from twoway.data import frames
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.errors import DataError, check_whole_number
-from twoway.model import mixture
 from twoway.model.counts import Counts
 from twoway.model.events import Event, Names, impossible_event, parse_event
-from twoway.model.hidden_tree import HiddenTree
 from twoway.model.information import Estimate, signed_entropies
 from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
-from twoway.model.model_file import Parameters, parse_model, write_model
+from twoway.model.model_file import parse_model, write_model
 from twoway.model.parameters import exact_parameters, parameter_numbers, stack_parameters
 from twoway.model.trees import Trees
-from twoway.notebook import notebook_table
+from twoway.notebook import html_text, notebook_table
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage.container import read_container
-from twoway.text import printable, shortlist
+from twoway.text import counted, printable, shortlist
 
 if TYPE_CHECKING:
     from twoway.data.stored_records import Block
@@ -120,26 +117,21 @@ class JointPMF(Tabulated):
     def __init__(
         self, weights: ArrayLike, factors: Sequence[ArrayLike], schema: Schema, *, report: Report | None = None
     ) -> None:
-        self._set(schema, stack_parameters(schema, weights, factors), report)
+        self._set(schema, Trees.of_mixture(schema, *stack_parameters(schema, weights, factors)), report)
 
     def _set(
         self,
         schema: Schema,
-        parameters: Parameters,
+        trees: Trees,
         report: Report | None = None,
         counts: Counts | None = None,
         library: str = "pandas",
     ) -> None:
         values: dict[str, Any] = {"schema": schema, "report": report, "counts": counts, "library": library}
-        if isinstance(parameters, Trees) and (single := parameters.single) is not None:
-            parameters = single.weights, np.vstack(single.factors)
-        if isinstance(parameters, Trees):
-            values |= {"trees": parameters, "factors": parameters.factors}
-        else:
-            weights, stacked = map(read_only, parameters)
-            factors = tuple(stacked[schema.cells(index)] for index in range(len(schema)))
-            trees = Trees(np.ones(1), (HiddenTree.single(weights, factors),))
-            values |= {"weights": weights, "stacked": stacked, "trees": trees, "factors": factors}
+        if trees.single is not None:
+            trees = trees.as_mixture(schema)
+            values |= {"weights": trees.trees[0].weights, "stacked": trees.stacked}
+        values |= {"trees": trees, "factors": trees.factors}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -167,32 +159,20 @@ class JointPMF(Tabulated):
 
         ``weights`` has the shape (rank,), ``stacked`` (schema.n_categories, rank): the factors below one another.
         """
-        return cls.from_parameters(schema, (weights, stacked), report, library=library)
+        return cls.from_trees(schema, Trees.of_mixture(schema, weights, stacked), report, library=library)
 
     @classmethod
     def from_trees(
-        cls, schema: Schema, trees: Trees, report: Report | None = None, library: str = "pandas"
-    ) -> JointPMF:
-        """Return the PMF of hidden variables on trees: nothing is checked or rescaled."""
-        return cls.from_parameters(schema, trees, report, library=library)
-
-    @property
-    def parameters(self) -> Parameters:
-        """Weights and stacked factors of a model with one hidden variable, or the trees of one with several."""
-        return self.trees if self.trees.single is None else (self.weights, self.stacked)
-
-    @classmethod
-    def from_parameters(
         cls,
         schema: Schema,
-        parameters: Parameters,
+        trees: Trees,
         report: Report | None = None,
         counts: Counts | None = None,
         library: str = "pandas",
     ) -> JointPMF:
-        """Return the PMF of valid `parameters`: nothing is checked or rescaled."""
+        """Return the PMF of hidden variables on trees: nothing is checked or rescaled."""
         pmf = cls.__new__(cls)
-        pmf._set(schema, parameters, report, counts, library)
+        pmf._set(schema, trees, report, counts, library)
         return pmf
 
     @classmethod
@@ -268,32 +248,31 @@ class JointPMF(Tabulated):
             rows.append([printable(variable.name), str(len(variable)), label, f"{shares[best]:.4f}"])
             bars.append([shares[best]])
         more = len(self.schema) - len(bars)
-        note = f"… {more} more variables" if more > 0 else ""
-        return f"<p>{html.escape(repr(self).partition(':')[0])})</p>{notebook_table(rows, bars, note)}"
+        note = f"… {counted(more, 'more variable')}" if more > 0 else ""
+        return f"<p>{html_text(repr(self).partition(':')[0])})</p>{notebook_table(rows, bars, note)}"
 
     def __reduce__(self) -> tuple[Callable[..., JointPMF], tuple[Any, ...]]:
-        # Pickle would copy each factor once more, and make all arrays writeable.
-        return type(self).from_parameters, (self.schema, self.parameters, self.report, self.counts, self.library)
+        return type(self).from_trees, (self.schema, self.trees, self.report, self.counts, self.library)
 
     def with_report(self, report: Report | None) -> JointPMF:
         """Return the same PMF with another report."""
-        return self.from_parameters(self.schema, self.parameters, report, self.counts, self.library)
+        return self.from_trees(self.schema, self.trees, report, self.counts, self.library)
 
     def with_counts(self, counts: Counts | None) -> JointPMF:
         """Return the same PMF with other counts of what it was fitted to, or without."""
-        return self.from_parameters(self.schema, self.parameters, self.report, counts, self.library)
+        return self.from_trees(self.schema, self.trees, self.report, counts, self.library)
 
     def with_library(self, library: str) -> JointPMF:
         """Return the same PMF; its `sample` returns frames of another library."""
-        return self.from_parameters(self.schema, self.parameters, self.report, self.counts, library)
+        return self.from_trees(self.schema, self.trees, self.report, self.counts, library)
 
     def sorted_by_weight(self) -> JointPMF:
         """Return the same PMF with its components in the order of their weights, largest first; a tree as it is."""
         if self.trees.single is None:
             return self
         order = np.argsort(-self.weights, kind="stable")
-        parameters = self.weights[order], self.stacked[:, order]
-        return self.from_parameters(self.schema, parameters, self.report, self.counts, self.library)
+        trees = Trees.of_mixture(self.schema, self.weights[order], self.stacked[:, order])
+        return self.from_trees(self.schema, trees, self.report, self.counts, self.library)
 
     # Probabilities
 
@@ -316,14 +295,7 @@ class JointPMF(Tabulated):
         allowed = parse_event(self.schema, event)
         if not allowed:
             return 1.0
-        if self.trees.single is None:
-            return min(1.0, math.exp(self.trees.log_probability(allowed)))
-        masses, exponent = mixture.mixture_masses(self.weights, self._rows(allowed))
-        return min(1.0, math.ldexp(float(masses.sum()), exponent))
-
-    def _rows(self, allowed: Mapping[int, NDArray[np.int64]]) -> Iterable[Floats]:
-        """Yield the probability of the allowed categories, in each component, for each variable named."""
-        return (self.factors[index][codes].sum(axis=0) for index, codes in allowed.items())
+        return min(1.0, math.exp(self.trees.log_probability(allowed)))
 
     def marginal(self, names: Names) -> Distribution:
         """Return the joint distribution of one variable or several, with an axis for each.
@@ -352,19 +324,9 @@ class JointPMF(Tabulated):
             A label for each variable named, or a collection of labels any of which may hold. None and NaN are ignored,
             so that a record with missing cells can be given as it is.
         """
-        allowed = parse_event(self.schema, evidence)
-        if self.trees.single is None:
-            if (trees := self.trees.given(allowed)) is None:
-                raise impossible_event(evidence)
-            return self.from_trees(self.schema, trees, library=self.library)
-        masses, _ = mixture.mixture_masses(self.weights, self._rows(allowed))
-        total = masses.sum()
-        if not total > 0:
+        if (trees := self.trees.given(parse_event(self.schema, evidence))) is None:
             raise impossible_event(evidence)
-        stacked = self.stacked.copy()
-        for index, codes in allowed.items():
-            mixture.restrict_mixture(stacked[self.schema.cells(index)], codes)
-        return self.from_stacked(self.schema, masses / total, stacked, library=self.library)
+        return self.from_trees(self.schema, trees, library=self.library)
 
     def mode(self, names: Names | None = None) -> Mode:
         """Return the most probable values of some variables together, all of them by default.
@@ -426,8 +388,8 @@ class JointPMF(Tabulated):
         """
         groups = [self._indices(a), self._indices(b), [] if given is None else self._indices(given)]
         indices = [index for group in groups for index in group]
-        if twice := [index for index in indices if indices.count(index) > 1]:
-            raise DataError(f"{self.schema.names[twice[0]]!r} is in more than one group; groups must not overlap")
+        if duplicates := [index for index in indices if indices.count(index) > 1]:
+            raise DataError(f"{self.schema.names[duplicates[0]]!r} is in more than one group; groups must not overlap")
         places = iter(range(len(indices)))
         first, second, known = (list(islice(places, len(group))) for group in groups)
         terms = [(1, first + known), (1, second + known), (-1, first + second + known), (-1, known)]
@@ -565,12 +527,12 @@ class JointPMF(Tabulated):
             leave them out of a file for people who may not see them.
         """
         arrays = self.counts.arrays() if counts and self.counts is not None else None
-        write_model(path, self.schema, self.parameters, self.report, arrays)
+        write_model(path, self.schema, self.trees, self.report, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:
         """Return the model in a file; anything but a valid model file raises `FileFormatError`."""
-        return cls.from_parameters(*parse_model(path, *read_container(path, "model")))
+        return cls.from_trees(*parse_model(path, *read_container(path, "model")))
 
 
 def pmf_of(model: Any, what: str = "the model") -> JointPMF:

@@ -129,7 +129,7 @@ def _posterior_logs(trees: Trees, logs: Sequence[Floats]) -> tuple[Floats, Float
 
 def _posterior_states(tree: HiddenTree, block: Block, *, only_log_prob: bool = False) -> tuple[Floats, Floats]:
     """Return the probability of each state given each record, (n_records, n_hidden, width), and log-probabilities."""
-    rows, theta, _ = packed_tree(tree)
+    rows, theta = packed_tree(tree)
     if tree.n_hidden == 1:
         states, log_prob = posterior_of_theta(block, theta, len(tree.weights))
         states[log_prob == -np.inf] = np.nan

@@ -40,21 +40,21 @@ def rake(pmf: JointPMF, margins: Mapping[str, Mapping[Label, Any]]) -> JointPMF:
     young  0.4000
     """
     pmf = pmf_of(pmf)
-    wanted = {}
+    targets = {}
     for name, share_of in margins.items():
         variable = pmf.schema[name]
         with errors_at(f"the margin of {name!r}"):
             codes = [(code,) for code in range(len(variable))]
-            wanted[pmf.schema.index(name)] = codes, _raking_shares(variable, share_of)
-    return raked_to(pmf, wanted)
+            targets[pmf.schema.index(name)] = codes, _raking_shares(variable, share_of)
+    return raked_to(pmf, targets)
 
 
-def raked_to(pmf: JointPMF, wanted: Mapping[int, tuple[Sequence[Sequence[int]], Floats]]) -> JointPMF:
+def raked_to(pmf: JointPMF, targets: Mapping[int, tuple[Sequence[Sequence[int]], Floats]]) -> JointPMF:
     """Return the nearest model with given shares of sets of categories of the variables at some positions."""
     trees = pmf.trees
     for _ in range(_ROUNDS):
         furthest = 0.0
-        for position, (sets, shares) in wanted.items():
+        for position, (sets, shares) in targets.items():
             single = trees.of_variables([position]).joint()
             now = np.array([single[list(codes)].sum() for codes in sets])
             if ((now <= 0) & (shares > 0)).any():

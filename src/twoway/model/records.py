@@ -22,8 +22,10 @@ def records_for_model(schema: Schema, source: Any, unseen: Unseen = "error", rep
     """
     columns = {} if report is None else report.columns
     numbers: dict[str, Any] = {what: columns[what] for what in ("counts", "weights") if what in columns}
-    if isinstance(source, Records) and (difference := schema.difference(source.schema)):
-        raise DataError(f"the records have another schema than the model: {difference}")
+    if isinstance(source, Records):
+        if difference := schema.difference(source.schema):
+            raise DataError(f"the records have another schema than the model: {difference}")
+        return source
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
         if numbers:
             raise _model_records_lack(numbers, "an array has no other columns than the variables")
@@ -33,8 +35,6 @@ def records_for_model(schema: Schema, source: Any, unseen: Unseen = "error", rep
             raise DataError("a list of records must hold mappings from name to label; or give a frame")
         names = dict.fromkeys([name for record in source for name in record] or schema.names)
         source = {name: np.array([*(r.get(name) for r in source), None], dtype=object)[:-1] for name in names}
-    if isinstance(source, Records):
-        return source
     try:
         return Records(source, schema=schema, unseen=unseen, **numbers)
     except UnknownNameError as error:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from twoway.category_labels import Label, label_key
+from twoway.category_labels import label_key
 from twoway.data.missing import AnyMissing, MissingLabels
 from twoway.errors import DataError, check_known
 from twoway.model.pmf import JointPMF, single_pmf
@@ -140,7 +140,7 @@ class _SqlLayers:
 
     def _by_category(self, n: int, values: Iterable[Any], otherwise: Any) -> Any:
         """Return the value, of one for each category, for the category in the column of variable n."""
-        labels = map(_sql_label, self.pmf.schema.variables[n].categories)
+        labels = map(exp.convert, self.pmf.schema.variables[n].categories)
         return _sql_case(zip(labels, values, strict=True), otherwise, of=self._shown(n))
 
     def _shown(self, n: int) -> Any:
@@ -157,10 +157,10 @@ class _SqlLayers:
             return is_null
         shown = exp.Trim(this=self._shown(n)) if self.kinds[n] == "text" else self._shown(n)
         # Not IN (…), which DuckDB turns into a join for each variable.
-        is_marker = _sql_case([(_sql_label(label), exp.true()) for label in markers], exp.false(), of=shown)
+        is_marker = _sql_case([(exp.convert(label), exp.true()) for label in markers], exp.false(), of=shown)
         alike = [label for label in variable.categories if str(label).strip() in markers]  # categories all the same
         if alike:
-            is_marker = _sql_case([(_sql_label(label), exp.false()) for label in alike], is_marker, of=self._shown(n))
+            is_marker = _sql_case([(exp.convert(label), exp.false()) for label in alike], is_marker, of=self._shown(n))
         return exp.or_(is_null, is_marker)
 
     def _log_share(self, f: int) -> Any:
@@ -224,7 +224,7 @@ class _SqlLayers:
                     exp.Mul(this=_sql_column(f"e{f}"), expression=_sql_number(float(p))) for f, p in enumerate(row)
                 ]
                 values[name] = _sql_case([(self._is_missing(n), _sql_sum(terms))])
-            labels = zip(map(_sql_column, names), map(_sql_label, variable.categories), strict=True)
+            labels = zip(map(_sql_column, names), map(exp.convert, variable.categories), strict=True)
             is_open = exp.and_(self._is_missing(n), exp.not_(self._is_impossible()))
             filled[f"x{n}"] = _sql_case([(is_open, _sql_case(labels, of=self._greatest(names)))], self._shown(n))
         return self._over(self._over(inner, values, passed), filled, passed)
@@ -236,12 +236,12 @@ def _sql_case(cases: Iterable[tuple[Any, Any]], default: Any = None, *, of: Any 
 
 
 def _sql_table(name: str) -> Any:
-    parts = [exp.to_identifier(part, quoted=True) for part in name.rsplit(".", 1)]
-    return exp.Table(this=parts[-1], db=parts[0] if len(parts) > 1 else None)
+    schema, _, table = name.rpartition(".")
+    return exp.table_(table, db=schema or None, quoted=True)
 
 
 def _sql_column(name: str) -> Any:
-    return exp.column(exp.to_identifier(name, quoted=True))
+    return exp.column(name, quoted=True)
 
 
 def _sql_number(value: float) -> Any:
@@ -253,15 +253,6 @@ def _sql_number(value: float) -> Any:
 
 def _sql_log(probability: np.float64) -> Any:
     return _sql_number(float(np.log(probability)) if probability > 0 else _NEVER)
-
-
-def _sql_label(label: Label) -> Any:
-    if isinstance(label, bool):
-        return exp.Boolean(this=label)
-    if isinstance(label, str):
-        return exp.Literal.string(label)
-    text = exp.Literal.number(repr(abs(label)))
-    return exp.Neg(this=text) if label < 0 else text
 
 
 def _sql_kind(variable: Variable) -> str:

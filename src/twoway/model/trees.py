@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from twoway.arrays import Floats, log_of
+from twoway.arrays import Floats, log_of, read_only
 from twoway.model import mixture
-from twoway.model.hidden_tree import HiddenTree
+from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.model.mixture import Codes
+from twoway.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,22 @@ class Trees:
         factors = [np.hstack(columns) for columns in zip(*(tree.factors for _, tree in single), strict=True)]
         merged = HiddenTree.single(weights, factors)
         return cls(np.array([total, *(share for share, _ in others)]), (merged, *(tree for _, tree in others)))
+
+    @classmethod
+    def of_mixture(cls, schema: Schema, weights: Floats, stacked: Floats) -> Trees:
+        """Return the tree of one hidden variable, with the factors of all variables below one another."""
+        stacked = read_only(stacked)
+        factors = [stacked[first:last] for first, last in pairwise(schema.offsets.tolist())]
+        trees = cls(np.ones(1), (HiddenTree.single(read_only(weights), factors),))
+        vars(trees)["stacked"] = stacked
+        return trees
+
+    def as_mixture(self, schema: Schema) -> Trees:
+        """Return the tree of one hidden variable with read-only arrays, its factors views of ``stacked``."""
+        return self if "stacked" in vars(self) else Trees.of_mixture(schema, self.trees[0].weights, self.stacked)
+
+    def __reduce__(self) -> tuple[type[Trees], tuple[Floats, tuple[HiddenTree, ...]]]:
+        return Trees, (self.shares, self.trees)  # without what is cached
 
     @property
     def single(self) -> HiddenTree | None:
@@ -96,13 +114,14 @@ class Trees:
     def tables_with(self, variable: int) -> Floats:
         """Return the joint of a variable with each variable, side by side: shape (its categories, all categories)."""
         if (tree := self.single) is not None:
-            return (tree.factors[variable] * tree.weights) @ self._stacked.T
+            return (tree.factors[variable] * tree.weights) @ self.stacked.T
         parts = zip(self.shares, self.trees, strict=True)
         return np.asarray(sum(share * tree.tables_with(variable) for share, tree in parts))
 
     @cached_property
-    def _stacked(self) -> Floats:
-        return np.vstack(self.factors)
+    def stacked(self) -> Floats:
+        """The factors of all variables below one another, (n_categories, n_states); read-only."""
+        return read_only(np.vstack(self.factors))
 
     def joint_chunks(self) -> Iterator[Floats]:
         """Yield the joint flattened, in order, a chunk of cells at a time."""
@@ -148,17 +167,12 @@ class Trees:
 
     def softened(self, shares: Floats, part: float) -> Trees:
         """Return trees without zeros: a part of equal states and of overall shares (n_categories,) mixed in."""
-
-        def mixed(matrix: Floats, around: Floats) -> Floats:
-            return (1.0 - part) * matrix + part * around[:, None]
-
         trees = []
         for tree in self.trees:
-            own = np.split(shares, np.cumsum([len(factor) for factor in tree.factors])[:-1])
-            weights = mixed(tree.weights[:, None], np.full(tree.n_states[0], 1 / tree.n_states[0]))[:, 0]
-            transitions = tuple(mixed(matrix, np.full(len(matrix), 1 / len(matrix))) for matrix in tree.transitions)
-            factors = tuple(mixed(factor, around) for factor, around in zip(tree.factors, own, strict=True))
-            trees.append(replace(tree, weights=weights, transitions=transitions, factors=factors))
+            # The weights are one row of θ; each other hidden variable has a row for each of its states.
+            equal = np.repeat(1.0 / np.array(tree.n_states), [1, *tree.n_states[1:]])
+            around = np.concatenate([equal, shares])[:, None]
+            trees.append(tree.with_theta((1.0 - part) * packed_tree(tree)[1] + part * around))
         return Trees(self.shares, tuple(trees))
 
     def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:

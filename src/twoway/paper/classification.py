@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway import datasets
+from twoway.arrays import Ints
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-Rows = NDArray[np.int64]
+Rows = Ints
 
 _CLASS = "class"
 _TRAIN, _VALIDATION = 0.5, 0.2
-_FEW_RECORDS = 100
 
 # The ranks that the paper tried.
 _RANKS = {"votes": (2, 3, 4, 5, 6), "car": (2, 3, 4, 5), "nursery": (2, 3, 4, 5), "mushroom": (5, 10, 15)}
@@ -78,10 +78,6 @@ class Classification(TrialSetting):
     def column(self, varies: str) -> str:
         """Return the name of the data set."""
         return self.name.capitalize()
-
-    def smaller(self) -> Classification:
-        """Return the same with few rows."""
-        return replace(self, n_records=min(self.n_records, _FEW_RECORDS))
 
     def data(self, trial: int) -> Split:
         """Return the split of a trial."""
@@ -150,10 +146,10 @@ def classify_by_chain(
     hidden = data.records.showing(np.arange(len(schema)) != label)
     codes = data.records.codes()[:, label]
 
-    def predict(pmf: JointPMF, rows: Rows) -> NDArray[np.int64]:
+    def predict(pmf: JointPMF, rows: Rows) -> Ints:
         weights = pmf.weights if has_prior else np.full(pmf.rank, 1.0 / pmf.rank)
         memberships = posterior_of(hidden.take(rows).as_block(), weights, pmf.stacked)[0]
-        chosen: NDArray[np.int64] = (memberships @ pmf.factors[label].T).argmax(axis=1)
+        chosen: Ints = (memberships @ pmf.factors[label].T).argmax(axis=1)
         return chosen
 
     def loss(pmf: JointPMF) -> float:

@@ -1,24 +1,27 @@
-"""Columns of MovieLens ratings: some are hidden, and predicted from the others."""
+"""Columns of MovieLens ratings: some are hidden, and predicted from the others.
+
+The baseline is biased matrix factorisation by alternating ridge regressions. A rating is
+μ + b_user + c_item + p_user · q_item (Koren, Bell and Volinsky, Matrix factorization techniques for recommender
+systems, 2009). Users and items alternate: with one side fixed, a vector of the other is a ridge regression.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Bools, Floats, Ints
 from twoway.datasets import movielens
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.paper.choosing import CHAINS, fit_chosen
-from twoway.paper.factorization import factorization_sweeps
 from twoway.paper.trials import Details, Scores, TrialSetting, trial_seconds, trial_seed
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do not need it
@@ -32,12 +35,14 @@ _COLUMNS = ("user", "item", "rating")
 _SCALE = (1, 2, 3, 4, 5)
 _LEAST_RATINGS = 5
 _VALIDATION, _TEST = 0.2, 0.3
-_FEW_USERS = 60
 
 # The ranks that the paper tried, for the joint PMF and for the factorisation.
 _RANKS = (5, 10, 15, 20, 25)
 _BMF_RANKS = (5, 10, 15, 20)
 _MOST_SWEEPS = 200
+_PENALTY = 10.0
+# The normal equations of this many users are solved at a time.
+_CHUNK = 2**13
 
 # What the mean is taken over, by users and items of pairs.
 AVERAGES: dict[str, Callable[[Ints, Ints], Ints]] = {
@@ -68,15 +73,20 @@ class Hidden:
     """Ratings, and which of them are for what."""
 
     table: RatingTable
-    train: NDArray[np.bool_]
+    train: Bools
     """(n_ratings,), like the others."""
-    validation: NDArray[np.bool_]
-    test: NDArray[np.bool_]
+    validation: Bools
+    test: Bools
 
-    def pairs(self, part: NDArray[np.bool_]) -> tuple[Ints, Ints, Floats]:
+    def pairs(self, part: Bools) -> tuple[Ints, Ints, Floats]:
         """Return users, items and ratings of a part."""
         users, items = np.divmod(self.table.keys[part], len(self.table.items))
         return users, items, self.table.ratings[part]
+
+    def errors(self, predict: Predict, part: Bools) -> Floats:
+        """Return predicted minus actual ratings of a part."""
+        users, items, actual = self.pairs(part)
+        return predict(users, items) - actual
 
 
 def split_ratings(table: RatingTable, trial: int) -> Hidden:
@@ -105,10 +115,6 @@ class Recommendation(TrialSetting):
         """Return the name of the set of films."""
         return self.name.capitalize()
 
-    def with_release(self, release: str) -> Recommendation:
-        """Return the same on another release of MovieLens."""
-        return replace(self, release=release)
-
     @property
     def drawn(self) -> str:
         """Which ratings."""
@@ -130,10 +136,6 @@ class Recommendation(TrialSetting):
         """Whether the paper used the same ratings."""
         return recommendation_release(self.release) == "ml-20m" and self.n_users is None
 
-    def smaller(self) -> Recommendation:
-        """Return the same with few users."""
-        return replace(self, n_users=min(self.n_users or _FEW_USERS, _FEW_USERS))
-
     def data(self, trial: int) -> Hidden:
         """Return the ratings of a trial."""
         table = _recommendation_ratings(self.name, self.release)
@@ -153,9 +155,8 @@ class Recommendation(TrialSetting):
             predict, seconds, details = _recommend_by_average(method, data)
         else:
             predict, seconds, details = _recommend_by_default(data, seed=seed, threads=threads)
-        users, items, actual = data.pairs(data.test)
-        errors = predict(users, items) - actual
-        return {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors))), **seconds}, details
+        errors = data.errors(predict, data.test)
+        return {"rmse": _root_mean_square(errors), "mae": float(np.mean(np.abs(errors))), **seconds}, details
 
 
 def recommendation_release(release: str) -> str:
@@ -184,34 +185,81 @@ def _recommendation_ratings(films: str, release: str) -> RatingTable:
     return read_ratings(ratings.assign(rating=rounded), _COLUMNS, scale=_SCALE)
 
 
-def _recommendation_error(predict: Predict, pairs: tuple[Ints, Ints, Floats]) -> float:
-    users, items, actual = pairs
-    return float(np.sqrt(np.mean((predict(users, items) - actual) ** 2)))
+def _root_mean_square(errors: Floats) -> float:
+    return float(np.sqrt(np.mean(errors**2)))
 
 
 def _recommend_by_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, seed: int, threads: int | None) -> Result:
-    from twoway.estimators.ratings.kinds import ratings_by_kinds
+    from twoway.estimators.ratings.model import ratings_by_model
 
     train, both = data.table.only(data.train), data.table.only(data.train | data.validation)
-    held = data.pairs(data.validation)
 
     def loss(pmf: JointPMF) -> float:
-        return _recommendation_error(lambda users, items: ratings_by_kinds(pmf, train, users, items), held)
+        predict = partial(ratings_by_model, pmf, train)
+        return _root_mean_square(data.errors(predict, data.validation))
 
     parts = train.records, both.records
     pmf, seconds, details = fit_chosen(CHAINS[method], *parts, ranks, loss, seed=seed, threads=threads)
-    return lambda users, items: ratings_by_kinds(pmf, both, users, items), seconds, details
+    return partial(ratings_by_model, pmf, both), seconds, details
+
+
+@dataclass(frozen=True)
+class Factorization:
+    """Predictions for users and items: μ, and one vector per user and item, whose last number is the bias."""
+
+    mean: float
+    points: Floats
+    """The points of the scale, ascending."""
+    users: Floats
+    """(n_users, rank + 1)."""
+    items: Floats
+    """(n_items, rank + 1)."""
+
+    def predict(self, user_codes: Ints, item_codes: Ints) -> Floats:
+        """Return the predicted ratings of pairs, clipped to the scale; (n_pairs,)."""
+        users, items = self.users[user_codes], self.items[item_codes]
+        product = np.einsum("pk,pk->p", users[:, :-1], items[:, :-1])
+        return np.asarray(np.clip(self.mean + users[:, -1] + items[:, -1] + product, self.points[0], self.points[-1]))
+
+
+def factorization_sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Factorization]:
+    """Yield the factorisation after each sweep over users and items, indefinitely."""
+    is_rated = np.zeros((len(table.users), len(table.items)))
+    rating = np.zeros_like(is_rated)
+    is_rated.ravel()[table.keys] = 1.0
+    rating.ravel()[table.keys] = table.ratings
+    mean = float(rating.sum() / is_rated.sum())
+    items = np.zeros((len(table.items), rank + 1))
+    items[:, :-1] = np.random.default_rng(seed).normal(scale=0.1, size=(len(items), rank))
+    while True:
+        users = _factorization_ridge(is_rated, rating - mean, items)
+        items = _factorization_ridge(is_rated.T, rating.T - mean, users)
+        yield Factorization(mean, table.points, users, items)
+
+
+def _factorization_ridge(is_rated: Floats, rating: Floats, others: Floats) -> Floats:
+    """Return the vectors of one side, (n, rank + 1), given those of the other side, (m, rank + 1)."""
+    factors = np.hstack([others[:, :-1], np.ones((len(others), 1))])
+    products = (factors[:, :, np.newaxis] * factors[:, np.newaxis, :]).reshape(len(factors), -1)
+    penalty = _PENALTY * np.eye(factors.shape[1])
+    solved = np.empty((len(is_rated), factors.shape[1]))
+    for first in range(0, len(is_rated), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        gram = (is_rated[part] @ products).reshape(-1, *penalty.shape) + penalty
+        right = (is_rated[part] * (rating[part] - others[:, -1])) @ factors
+        solved[part] = np.linalg.solve(gram, right[:, :, np.newaxis])[:, :, 0]
+    return solved
 
 
 def _recommend_by_factorization(data: Hidden, *, seed: int) -> Result:
     """Return the factorisation; the validation part chooses its rank, and its sweeps end when the error there rises."""
     began = time.perf_counter()
-    train, held = data.table.only(data.train), data.pairs(data.validation)
+    train = data.table.only(data.train)
     candidates = []
     for rank in _BMF_RANKS:
         lowest, n_sweeps = np.inf, 0
         for number, model in enumerate(factorization_sweeps(train, rank, seed=seed), 1):
-            error = _recommendation_error(model.predict, held)
+            error = _root_mean_square(data.errors(model.predict, data.validation))
             if error >= lowest or number > _MOST_SWEEPS:
                 break
             lowest, n_sweeps = error, number

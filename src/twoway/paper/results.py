@@ -91,7 +91,7 @@ def summarize_results(experiment: Experiment, size: Size, out: Path, trials: int
         for setting, n in n_trials.items()
         for method in experiment.methods
     }
-    used = [line for cell in cells.values() for line in cell]
+    lines_used = [line for cell in cells.values() for line in cell]
     table = next(name for name in EXPERIMENTS if experiment.name.startswith(name))
     option = "" if trials is None else f" --trials {trials}"
     option += "" if table == experiment.name else f" --movielens {experiment.name.removeprefix(f'{table}-')}"
@@ -103,8 +103,8 @@ def summarize_results(experiment: Experiment, size: Size, out: Path, trials: int
         "size": size,
         "version": __version__,
         "command": f"twoway reproduce {table} --size {size}{option}",
-        "dates": sorted({line["date"] for line in used}),
-        "machines": sorted({line["machine"] for line in used}),
+        "dates": sorted({line["date"] for line in lines_used}),
+        "machines": sorted({line["machine"] for line in lines_used}),
         "columns": [
             {"title": column.column(experiment.varies), "drawn": column.drawn, "setting": asdict(column), "trials": n}
             for column, n in n_trials.items()
@@ -128,10 +128,10 @@ def _summarized_metric(
     }
     choose = max if METRICS[metric].is_higher_better else min
     best = []
-    for column in zip(*rows.values(), strict=True):
-        of_methods = zip(column, rows, strict=True)
+    for place in range(len(settings)):
+        cells_of = {method: row[place] for method, row in rows.items()}
         # A method that failed in some trials has the mean of the others only, and cannot be the best.
-        means = {name: cell["mean"] for cell, name in of_methods if cell["mean"] is not None and not cell["failed"]}
+        means = {name: c["mean"] for name, c in cells_of.items() if c["mean"] is not None and not c["failed"]}
         best.append(choose(means, key=means.__getitem__, default=None))
     return {
         "name": metric,

@@ -88,8 +88,8 @@ def plan_run(
     check_known("size", SIZES, size)
     jobs = usable_cores() if jobs is None else check_whole_number("jobs", jobs, 1)
     trials = None if trials is None else check_whole_number("trials", trials, 1)
-    for setting in (setting for experiment in experiments for setting in experiment.columns(size)):
-        setting.smaller().data(0)  # missing data are reported before any work
+    for experiment in experiments:
+        experiment.smoke[0].data(0)  # missing data are reported before any work
     check_run_folder(out)
     fits = []
     for experiment in experiments:
@@ -200,7 +200,8 @@ def run_fit(fit: Fit) -> Line:
     """Return the line of a fit: its scores, or why it has none."""
     setting = fit.setting
     if "seconds" in fit.experiment.metrics:
-        _run_before_timing(setting.smaller(), fit.method)
+        smaller = dict(zip(fit.experiment.paper, fit.experiment.smoke, strict=False))
+        _run_before_timing(smaller.get(setting, setting), fit.method)
     line: Line = {
         "version": __version__,
         "setting": asdict(setting),

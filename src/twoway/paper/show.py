@@ -13,6 +13,7 @@ from twoway.errors import DataError
 from twoway.paper.results import Summary, results_file, summarize_results
 from twoway.paper.tables import DEFAULT_RELEASE, METRICS, Size, find_paper_tables
 from twoway.storage.atomic_files import atomic_file
+from twoway.text import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -112,7 +113,7 @@ def shown_trials(summary: Summary) -> str:
     first = columns[0]["trials"]
     others = [f", {column['trials']} at {column['title']}" for column in columns if column["trials"] != first]
     drawn = dict.fromkeys(column["drawn"] for column in columns)
-    return f"{first} {'trial' if first == 1 else 'trials'}{''.join(others)}; {', '.join(drawn)}"
+    return f"{counted(first, 'trial')}{''.join(others)}; {', '.join(drawn)}"
 
 
 # On the terminal
@@ -171,12 +172,8 @@ def show_as_markdown(summary: Summary) -> str:
         "",
     ]
     for grid in shown_grids(summary):
-        lines += [
-            f"**{grid.title}**",
-            "",
-            _shown_markdown_row("method", grid.columns),
-            "|---|" + "---|" * len(grid.columns),
-        ]
+        head = _shown_markdown_row("method", grid.columns)
+        lines += [f"**{grid.title}**", "", head, "|---|" + "---|" * len(grid.columns)]
         lines += [_shown_markdown_row(method, map(_shown_in_markdown, cells)) for method, cells in grid.rows.items()]
         lines += [_shown_markdown_row("*best of ours*", (f"*{name or ''}*" for name in grid.best)), ""]
     notes = [f"- {note}" for note in shown_notes(summary)]
@@ -223,11 +220,11 @@ def show_on_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEA
     parts = [f"{above}{MARK}\n", "", _LEGEND, ""]
     sections = {text.partition("\n")[0]: text for text in below.split("\n## ")[1:]}
     for experiment in find_paper_tables(["all"], release):
-        kept = sections.get(experiment.name, "")
+        section = sections.get(experiment.name, "")
         if results_file(out, experiment, size).exists():
             parts.append(show_as_markdown(summarize_results(experiment, size, out)))
-        elif "| method |" in kept:
-            parts += [f"## {kept.rstrip()}", ""]
+        elif "| method |" in section:
+            parts += [f"## {section.rstrip()}", ""]
         else:
             parts += [f"## {experiment.name}", "", f"{experiment.title}. Not run.", ""]
     _show_in_file(page, "\n".join(parts))
@@ -246,8 +243,8 @@ def _show_as_plot(summary: Summary, path: Path) -> None:
     from matplotlib.figure import Figure
 
     metrics, has_lines = summary["metrics"], summary["varies"] != "data"
-    n_columns = 2 if len(metrics) > 1 else 1
-    n_rows = -(-len(metrics) // n_columns)
+    n_columns = min(len(metrics), 2)
+    n_rows = math.ceil(len(metrics) / n_columns)
     figure = Figure(figsize=(5.0 * n_columns, 3.6 * n_rows + 0.6), layout="constrained")
     panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     for panel in panels[len(metrics) :]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +14,6 @@ from twoway.model.comparison import factor_mse, match_components, mean_relative_
 from twoway.model.pmf import JointPMF
 from twoway.paper.trials import Details, Scores, TrialSetting, trial_seed
 from twoway.solvers import SPA, CoupledNMF, SolverChoice
-
-# Before anything is timed, kernels are loaded or compiled on at most this many records.
-_FEW_RECORDS = 1000
-
 
 # Each method as a solver of this library, with its number of starts. The paper's stopping rules and starts need the
 # truth; these stop on their own objective, with the defaults. The split of SPA is the paper's.
@@ -84,10 +80,6 @@ class Synthetic(TrialSetting):
     def n_bytes(self) -> int:
         """About how much memory a trial needs at its peak, while the records are drawn."""
         return self.n_records * (4 * self.n_variables + 10 * (self.n_categories - 1)) + super().n_bytes
-
-    def smaller(self) -> Synthetic:
-        """Return the same with few records."""
-        return replace(self, n_records=min(self.n_records, _FEW_RECORDS))
 
     def run(self, method: str, data: Records, trial: int, threads: int | None) -> tuple[Scores, Details]:
         """Return the scores of a method's estimate, and how it ended."""

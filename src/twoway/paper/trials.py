@@ -13,7 +13,7 @@ Scores = dict[str, float]
 Details = dict[str, Any]
 """What is saved beside the scores: how a method ended, what it chose."""
 
-# Each purpose has random numbers of its own, so that no method starts from those of the model.
+# Each purpose has its own random numbers, so that no method starts from those of the model.
 _SEEDS = {"model": 1, "records": 2, "method": 3}
 
 
@@ -49,14 +49,6 @@ class TrialSetting(ABC):
     @abstractmethod
     def column(self, varies: str) -> str:
         """Return the title of the column in a table whose columns differ in this."""
-
-    def with_release(self, release: str) -> TrialSetting:
-        """Return the same on another release of MovieLens, where that matters."""
-        return self
-
-    @abstractmethod
-    def smaller(self) -> TrialSetting:
-        """Return a similar setting that takes almost no time, to load and compile everything."""
 
     @abstractmethod
     def data(self, trial: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
@@ -86,9 +87,9 @@ def ask(
     return answer
 
 
-def question_to_answer(pmf: JointPMF, question: str | Question | Contrast) -> Question | Contrast:
-    """Return a question to a model as data."""
-    return parse(question, pmf.schema, groups_to_parse(pmf)) if isinstance(question, str) else question
+def question_to_answer(source: Any, question: str | Question | Contrast) -> Question | Contrast:
+    """Return a question about a model, records or tables as data."""
+    return parse(question, source.schema, groups_to_parse(source)) if isinstance(question, str) else question
 
 
 def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = None) -> Answer:
@@ -103,8 +104,8 @@ def answer_of(pmf: JointPMF, asked: Question | Contrast, base: float | None = No
         quantity: Quantity = "difference" if asked.operator == "-" else "ratio"
         axes = [pmf.schema[name] for name in asked.axes]
         return Distribution(axes, numbers, quantity=quantity, library=pmf.library)
-    known, targets = model_given_conditions(pmf, asked.given), [term.name for term in asked.targets]
-    groups = [term.name for term in asked.given if not term.operator]
+    known, groups = model_given_conditions(pmf, asked.given), asked.groups
+    targets = [term.name for term in asked.targets]
     match asked.kind:
         case "P":
             return _ask_probability(known, asked.targets, groups)
@@ -142,50 +143,44 @@ def contrast_answer_sides(asked: Contrast, *arrays: Floats) -> list[Floats]:
     return list(np.broadcast_arrays(*aligned))
 
 
-def _contrast_answer_interval(boot: Bootstrap, asked: Contrast, answer: Answer) -> Interval | IntervalTable:
-    """Return a difference or ratio with intervals, from what each replicate answers to it."""
-    is_difference, is_share, about = asked.operator == "-", asked.first.kind == "P", asked.names
-    # Where tables determine both sides, they determine what the two differ by, though none shows all variables.
-    if boot.observed is not None and not any(boot.observed.leaves_open(side.names) for side in asked.sides):
-        about = () if boot.observed.leaves_open(about) else about
-    ends, note = boot.answer(
-        lambda pmf: contrast_answer(asked, *(np.asarray(answer_of(pmf, side)) for side in asked.sides)),
-        "nonnegative" if is_share and not is_difference else "real",
-        about,
-    )
-    least, most = (-1.0, 1.0) if is_difference else (0.0, np.inf)
-    low, high = (np.clip(end, least, most) if is_share else end for end in (ends.low, ends.high))
-    return _answer_within(answer, low, high, boot.level, note)
-
-
-def _answer_within(answer: Answer, low: Floats, high: Floats, level: float, note: str) -> Interval | IntervalTable:
-    """Return an answer with the ends of its intervals."""
-    if isinstance(answer, Distribution):
-        ends = [Distribution(answer.variables, end, quantity=answer.quantity) for end in (low, high)]
-        return IntervalTable(answer, *ends, level=level, note=note)
-    return Interval(float(answer), float(low), float(high), level, note)  # type: ignore[arg-type]
-
-
 def _answer_with_interval(
-    boot: Bootstrap, question: Question | Contrast, answer: Answer, base: float | None
+    boot: Bootstrap, asked: Question | Contrast, answer: Answer, base: float | None
 ) -> Interval | IntervalTable:
     """Return the answer to a question for numbers with the intervals that replicates of the model give it."""
-    if isinstance(question, Contrast):
-        return _contrast_answer_interval(boot, question, answer)
-    targets = [term.name for term in question.targets]
-    scales: dict[str, Scale] = {"P": "probability", "E": "real"}
+    scale: Scale = "nonnegative"
+    names, limits = asked.names, (-np.inf, np.inf)
+    cells: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    entropies: Callable[[JointPMF], float] | None = None
+    if isinstance(asked, Contrast):
+        if asked.first.kind == "P":
+            limits = (-1.0, 1.0) if asked.operator == "-" else (0.0, np.inf)
+        scale = "nonnegative" if limits[0] == 0.0 else "real"
+        # Where tables determine both sides, they determine what the two differ by, though none shows all variables.
+        if boot.observed is not None and not any(boot.observed.leaves_open(side.names) for side in asked.sides):
+            names = () if boot.observed.leaves_open(names) else names
+    elif asked.kind == "P":
+        scale, cells = "probability", _answer_cells(boot.pmf, asked, answer)
+    elif asked.kind == "E":
+        scale = "real"
+    elif asked.kind == "H":
 
-    def entropies(pmf: JointPMF) -> float:
-        return sum(float(model_given_conditions(pmf, question.given).entropy(name, base)) for name in targets)
+        def entropies(pmf: JointPMF) -> float:
+            known = model_given_conditions(pmf, asked.given)
+            return sum(float(known.entropy(term.name, base)) for term in asked.targets)
 
-    ends, note = boot.answer(
-        lambda pmf: np.asarray(answer_of(pmf, question, base)),
-        scales.get(question.kind, "nonnegative"),
-        question.names,
-        entropies if question.kind == "H" else None,
-        _answer_cells(boot.pmf, question, answer) if question.kind == "P" else (),
-    )
-    return _answer_within(answer, ends.low, ends.high, boot.level, note)
+    ends, note = boot.answer(lambda pmf: _answer_numbers(pmf, asked, base), scale, names, entropies, cells)
+    low, high = (np.clip(end, *limits) for end in (ends.low, ends.high))
+    if isinstance(answer, Distribution):
+        bounds = [Distribution(answer.variables, end, quantity=answer.quantity) for end in (low, high)]
+        return IntervalTable(answer, *bounds, level=boot.level, note=note)
+    return Interval(float(answer), float(low), float(high), boot.level, note)  # type: ignore[arg-type]
+
+
+def _answer_numbers(pmf: JointPMF, asked: Question | Contrast, base: float | None) -> Floats:
+    """Return the numbers of an answer; unlike in `answer_of`, a ratio may have none."""
+    if isinstance(asked, Contrast):
+        return contrast_answer(asked, *(np.asarray(answer_of(pmf, side)) for side in asked.sides))
+    return np.asarray(answer_of(pmf, asked, base))
 
 
 def _answer_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -193,10 +188,9 @@ def _answer_cells(pmf: JointPMF, question: Question, result: Answer) -> list[tup
     event, known = condition_labels(pmf.schema, question.targets), condition_labels(pmf.schema, question.given)
     if not isinstance(result, Distribution):
         return [(event, known)]
-    groups = [term.name for term in question.given if not term.operator]
     targets = [term.name for term in question.targets]
     return [
-        (event or {name: cell[name] for name in targets}, known | {name: cell[name] for name in groups})
+        (event or {name: cell[name] for name in targets}, known | {name: cell[name] for name in question.groups})
         for cell in result.events()
     ]
 
@@ -211,7 +205,7 @@ def event_to_answer(source: Any, text: str) -> tuple[dict[str, list[Label]], dic
     >>> event_to_answer(JointPMF([1.0], [[[0.5], [0.5]]] * 2, schema), "P(vote = yes | age != old)")
     ({'vote': ['yes']}, {'age': ['young']})
     """
-    question, schema = parse(text, source.schema, groups_to_parse(source)), source.schema
+    question, schema = question_to_answer(source, text), source.schema
     if isinstance(question, Contrast) or not question.is_one_probability:
         raise QuestionError(f"a range needs one probability, such as P(vote = yes | age = old); got {question}")
     return condition_labels(schema, question.targets), condition_labels(schema, question.given)

@@ -8,7 +8,6 @@ import operator
 from collections.abc import Iterable, Sequence
 
 from twoway.category_labels import Label, plain_label
-from twoway.data.binning import format_bin_edge
 from twoway.errors import ImpossibleEvidenceError, QuestionError
 from twoway.model.pmf import JointPMF
 from twoway.questions.language import groups_to_parse, parse_terms
@@ -29,8 +28,8 @@ def model_given_conditions(pmf: JointPMF, conditions: str | Iterable[Term]) -> J
     try:
         return pmf.given(condition_labels(pmf.schema, terms))
     except ImpossibleEvidenceError:
-        shown = ", ".join(map(str, terms))
-        raise ImpossibleEvidenceError(f"the evidence {shown} has probability 0 under the model") from None
+        evidence = ", ".join(map(str, terms))
+        raise ImpossibleEvidenceError(f"the evidence {evidence} has probability 0 under the model") from None
 
 
 def condition_labels(schema: Schema, terms: Iterable[Term]) -> dict[str, list[Label]]:
@@ -45,10 +44,9 @@ def condition_codes(schema: Schema, terms: Iterable[Term]) -> dict[str, list[int
     for term in terms:
         if term.operator:
             codes = condition_term_codes(schema[term.name], term)
-            kept = [code for code in allowed.get(term.name, codes) if code in codes]
-            if not kept:
+            allowed[term.name] = [code for code in allowed.get(term.name, codes) if code in codes]
+            if not allowed[term.name]:
                 raise QuestionError(f"the conditions on {term.name!r} exclude every category")
-            allowed[term.name] = kept
     return allowed
 
 
@@ -63,8 +61,8 @@ def condition_term_codes(variable: Variable, term: Term) -> list[int]:
         if not variable.is_ordered:
             example = Term(variable.name, "in", variable.categories[:2])
             raise QuestionError(
-                f"{term} cannot be answered: the categories of {variable.name!r} have no declared order. Name those "
-                f"that you mean, as in {example}, or declare the order before the fit: by ordered categories, or by "
+                f"{term} cannot be answered: the categories of {variable.name!r} have no declared order. List the "
+                f"categories, as in {example}, or declare the order before the fit: by ordered categories, or by "
                 "order = […] in a file for --columns"
             )
         (label,), compare = term.labels, _COMPARE[term.operator]
@@ -75,16 +73,15 @@ def condition_term_codes(variable: Variable, term: Term) -> list[int]:
         codes = [code for code, value in enumerate(values) if compare(value, threshold)]
     else:
         named = {variable.code(label) for label in term.labels}
-        wanted = term.operator in ("=", "in")
-        codes = [code for code in range(len(variable)) if (code in named) == wanted]
+        codes = [code for code in range(len(variable)) if (code in named) == (term.operator in ("=", "in"))]
     if not codes:
-        shown = variable.categories if len(variable) <= 4 else (*variable.categories[:2], "…", variable.categories[-1])
-        raise QuestionError(f"no category of {term.name!r} is {term}: it has {', '.join(map(str, shown))}")
+        labels = variable.categories if len(variable) <= 4 else (*variable.categories[:2], "…", variable.categories[-1])
+        raise QuestionError(f"no category of {term.name!r} satisfies {term}: it has {', '.join(map(str, labels))}")
     return codes
 
 
 def _condition_bins(variable: Variable, edges: Sequence[float], term: Term) -> list[int]:
-    """Return the codes of the bins on one side of a number, which must be an edge: the others hold numbers of both."""
+    """Return the codes of the bins on one side of a number, which must be an edge between two bins."""
     threshold, is_above = float(term.labels[0]), term.operator[0] == ">"
     # The first number above the division: an edge belongs to the bin above it.
     start = threshold if term.operator in (">=", "<") else math.nextafter(threshold, math.inf)
@@ -94,10 +91,10 @@ def _condition_bins(variable: Variable, edges: Sequence[float], term: Term) -> l
             f"{question_word(variable.name)} {_condition_division(edge, is_above)}"
             for edge in edges[max(place - 1, 0) : place + 1]
         ]
-        shown = shortlist([plain_label(float(_condition_division(edge, is_above).split()[1])) for edge in edges])
+        divisions = shortlist([plain_label(float(_condition_division(edge, is_above).split()[1])) for edge in edges])
         raise QuestionError(
             f"{term} cannot be answered: {variable.name!r} is in bins, and {variable.categories[place]!r} has numbers "
-            f"on both sides; the bins are divided at {shown}: ask for {' or '.join(near)}"
+            f"on both sides; the bins are divided at {divisions}: ask for {' or '.join(near)}"
         )
     return list(range(place + 1, len(variable)) if is_above else range(place + 1))
 
@@ -108,6 +105,8 @@ def _condition_division(edge: float, is_above: bool) -> str:
     Bins that hold their upper end begin just above a shorter number: that of "> 30" at 30.000000000000004.
     """
     before = math.nextafter(edge, -math.inf)
+    from twoway.data.binning import format_bin_edge
+
     if len(format_bin_edge(before)) < len(format_bin_edge(edge)):
         return f"{'>' if is_above else '<='} {format_bin_edge(before)}"
     return f"{'>=' if is_above else '<'} {format_bin_edge(edge)}"

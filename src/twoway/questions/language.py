@@ -98,7 +98,7 @@ def parse_terms(text: str, schema: Schema, groups: Groups | None = None) -> tupl
 
 
 def groups_to_parse(source: Any) -> Groups:
-    """Return labels that published tables have for several categories: those of tables, or of what a model knows.
+    """Return the labels for several categories of published tables, or of the tables that a model was fitted to.
 
     Examples
     --------
@@ -111,8 +111,10 @@ def groups_to_parse(source: Any) -> Groups:
     published: Any = (source.counts and source.counts.published) if isinstance(source, JointPMF) else source
     groups: Groups = getattr(published, "groups", {})
     return {
-        name: {label: [source.schema[name].categories[code] for code in published.codes(name, label)] for label in own}
-        for name, own in groups.items()
+        name: {
+            label: [source.schema[name].categories[code] for code in published.codes(name, label)] for label in labels
+        }
+        for name, labels in groups.items()
     }
 
 
@@ -235,7 +237,7 @@ class _LanguageParser:
             raise self.error(f"{brief(bare[0])} needs a value after '|', as in a = x", known_from)
 
     def separated(self, read: Callable[[], T]) -> tuple[T, ...]:
-        """Return what ``read`` gives, once and after each comma."""
+        """Return the results of ``read``, called once and again after each comma."""
         items = [read()]
         while self.accept(","):
             items.append(read())
@@ -266,9 +268,9 @@ class _LanguageParser:
 
     def listed(self, variable: Variable) -> tuple[Label, ...]:
         self.accept("{")
-        labels = self.separated(lambda: self.labels(variable))
+        items = self.separated(lambda: self.labels(variable))
         self.expect("}", "which closes the list of labels")
-        return tuple(label for own in labels for label in own)
+        return tuple(label for labels in items for label in labels)
 
     def word(self, what: str) -> _Word:
         """Return the next name or label."""
@@ -291,17 +293,18 @@ class _LanguageParser:
         return _Word(text, False, start, start + len(text))
 
     def labels(self, variable: Variable, *, compares: bool = False) -> tuple[Label, ...]:
-        """Return the category that the next word names, or those of a group; a number to compare with may be none."""
+        """Return the category that the next word names, or those of a group; a comparison may also be with a number."""
         word = self.word("a label")
         # A number comes first: text can be given in quotes.
         readings: list[Label] = [*([] if word.is_quoted else _parsed_unquoted(word.text)), word.text]
         for reading in readings:
             if variable.find(reading) is not None:
                 return (reading,)
-        members = {str(label): own for label, own in self.groups.get(variable.name, {}).items()}.get(word.text)
+        groups = self.groups.get(variable.name, {})
+        members = next((labels for label, labels in groups.items() if str(label) == word.text), None)
         if members and compares:
-            stands_for = f"{brief(word.text)} stands for {shortlist(members)}: compare with one of these"
-            raise self.error(stands_for, word.start, word.stop)
+            message = f"{brief(word.text)} stands for {shortlist(members)}: compare with one of these"
+            raise self.error(message, word.start, word.stop)
         if members:
             return tuple(members)
         is_number = isinstance(readings[0], int | float) and not isinstance(readings[0], bool)

@@ -21,6 +21,7 @@ from twoway.questions.question import Contrast, Question
 from twoway.text import aligned_text
 
 if TYPE_CHECKING:
+    from twoway.tables.published.tables import PublishedTables
     from twoway.uncertainty.bootstrap import Bootstrap
 
 # Below this, no χ² has a p-value below `SIGNIFICANT`.
@@ -32,9 +33,9 @@ class Observed(Shown):
     """The observed share for each probability that answers a question, or mean, and the records behind it."""
 
     shares: Floats
-    """As many numbers as the answer has; NaN where no record shows the condition. Of an expected value, means."""
+    """As many numbers as the answer has; NaN if no record meets the condition. For an expected value, means."""
     records: Floats
-    """The number of records that show the variables and the condition; NaN where published tables do not tell it. Of a
+    """The number of records that show the variables and meet the condition; NaN if published tables do not say. For a
     difference or ratio, those of the first side."""
     effective: Floats = None  # type: ignore[assignment]  # set in __post_init__
     """How many records without weights would tell as much, (Σw)² / Σw²; ``records`` where these have no weights."""
@@ -124,30 +125,61 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
         effective, other_effective = contrast_answer_sides(asked, *(side.effective for side in sides))
         return Observed(shares, records, effective, other_records, other_effective)
     is_mean, values = asked.kind == "E", pmf.schema[asked.targets[0].name].values
-    groups, shown = [term.name for term in asked.given if not term.operator], asked.axes
     # An axis for each variable: groups, targets without a value, and those to be summed out.
-    names = list(dict.fromkeys([*shown, *asked.names]))
+    names = list(dict.fromkeys([*asked.axes, *asked.names]))
     is_counted = len(names) <= 2 and (asked.kind == "P" or (is_mean and values is not None))
-    sums = pmf.counts.sums_of(names) if is_counted and pmf.counts is not None else None
-    if pmf.counts is None or sums is None or not sums.any():
+    if pmf.counts is None or not is_counted:
+        return None
+    sums, lacks_totals = pmf.counts.sums_of(names), pmf.counts.lacks_totals
+    if (sums is None or not sums.any()) and pmf.counts.published is not None and asked.kind == "P":
+        sums, lacks_totals = _observed_in_groups(pmf.counts.published, asked, names)
+    if sums is None or not sums.any():
         return None
     among = _observed_among(sums, names, condition_codes(pmf.schema, asked.given))
     hits = _observed_among(among[0], names, condition_codes(pmf.schema, asked.targets))
     if is_mean:
         hits = hits * np.reshape(values or (), [-1 if name == asked.targets[0].name else 1 for name in names])
-    hits = hits.sum(axis=tuple(range(len(shown), hits.ndim)))
-    bases = among.sum(axis=tuple(range(1 + len(groups), among.ndim)))
+    hits = hits.sum(axis=tuple(range(len(asked.axes), hits.ndim)))
+    bases = among.sum(axis=tuple(range(1 + len(asked.groups), among.ndim)))
     bases = bases.reshape(bases.shape + (1,) * (1 + hits.ndim - bases.ndim))
     counts, records, squares = np.broadcast_to(bases, (3, *hits.shape))
-    if pmf.counts.lacks_totals:
+    if lacks_totals:
         return Observed(share_in_groups(hits, counts), *np.full((2, *hits.shape), np.nan))
     return Observed(share_in_groups(hits, counts), records, effective_weights(counts, squares))
+
+
+def _observed_in_groups(
+    published: PublishedTables, question: Question, names: Sequence[str]
+) -> tuple[Floats | None, bool]:
+    """Return sums as `Counts.sums_of` does, from a table with a label for several categories, such as "25-64".
+
+    A condition must allow all or none of the categories of each label, which are counted at the first of them. The
+    second result is whether the number of people is unknown. Without such a table, the sums are None.
+    """
+    from twoway.tables.flat_counts import NO_TOTAL
+
+    conditions = [condition_codes(published.schema, terms) for terms in (question.given, question.targets)]
+    tables = sorted(published.holding(names), key=lambda table: -table.weight)
+    for table in tables:
+        margin, places = table.margin(names), []
+        for axis, name in enumerate(names):
+            labels = published.axis_codes(margin, axis)
+            limits = [allowed[name] for allowed in conditions if name in allowed]
+            is_whole = all(len({code in limit for code in codes}) == 1 for codes in labels for limit in limits)
+            if not is_whole or (name in question.axes and max(map(len, labels)) > 1):
+                break
+            places.append([codes[0] for codes in labels])
+        else:
+            sums = np.zeros([len(published.schema[name]) for name in names])
+            sums[np.ix_(*places)] = margin.shares * table.weight
+            return np.stack([sums] * 3), any(NO_TOTAL in note for note in table.notes)
+    return None, False
 
 
 def _observed_among(counts: Floats, names: Sequence[str], allowed: Mapping[str, Sequence[int]]) -> Floats:
     """Return the counts of allowed categories, and 0 elsewhere."""
     for axis, name in enumerate(names):
         if name in allowed:
-            kept = np.isin(np.arange(counts.shape[axis - len(names)]), allowed[name])
-            counts = np.where(kept if axis == len(names) - 1 else kept[:, None], counts, 0.0)
+            is_allowed = np.isin(np.arange(counts.shape[axis - len(names)]), allowed[name])
+            counts = np.where(is_allowed if axis == len(names) - 1 else is_allowed[:, None], counts, 0.0)
     return counts

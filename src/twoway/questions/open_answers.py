@@ -8,29 +8,32 @@ from twoway.questions.question import Contrast, Question, Term
 from twoway.text import brief, shortlist
 
 
-def open_notes(pmf: JointPMF, asked: Question | Contrast) -> list[str]:
-    """Return in words why what the model was fitted to leaves an answer open, and what it allows of one probability."""
+def open_notes(pmf: JointPMF, asked: Question | Contrast, *, has_interval: bool = False) -> list[str]:
+    """Return notes on why the data leave an answer open, and on the range that they allow for a probability.
+
+    An answer with an interval needs no range: its interval contains it.
+    """
     notes = [note for note in (open_as_never_together(pmf, asked), open_beyond_universe(pmf, asked)) if note]
-    if not notes or pmf.counts is None or pmf.counts.singles.size:
+    if has_interval or not notes or pmf.counts is None or pmf.counts.singles.size:
         return notes
     if isinstance(asked, Contrast) or not asked.is_one_probability:
         return notes
     from twoway.checks.probability_range import quick_probability_range
 
     event, given = condition_labels(pmf.schema, asked.targets), condition_labels(pmf.schema, asked.given)
-    found = quick_probability_range(pmf.counts.published or pmf.counts.tables, event, given, None)
-    if found is not None:
+    bounds = quick_probability_range(pmf.counts.published or pmf.counts.tables, event, given, None)
+    if bounds is not None:
         notes.append(
-            f"joints with exactly these tables have from {found.low:.4f} to {found.high:.4f}; allowing for sampling "
-            "and rounding of the tables, more is possible"
+            f"joints with exactly these tables have from {bounds.low:.4f} to {bounds.high:.4f}; the range is wider "
+            "if the tables are samples or rounded"
         )
     return notes
 
 
 def open_as_never_together(pmf: JointPMF, asked: Question | Contrast) -> str:
-    """Return in words that nothing the model was fitted to shows two of the variables asked for together.
+    """Return a note if no record or table shows two of the variables of a question together.
 
-    Empty where something does, or where it is not known.
+    It is empty if one does, or if that is not known.
 
     Examples
     --------
@@ -39,23 +42,24 @@ def open_as_never_together(pmf: JointPMF, asked: Question | Contrast) -> str:
     >>> nothing = [None] * 2
     >>> pmf = fit({"a": [0, 1, *nothing], "b": [0, 1, 1, 0], "c": [*nothing, 0, 1]}, rank=1)
     >>> open_as_never_together(pmf, parse("P(a | c)", pmf.schema))
-    "no record shows 'a' and 'c' together: the answer rests on what each has to do with 'b', and on the rank of 1"
+    "no record shows 'a' and 'c' together: the answer rests on how each depends on 'b', and on the rank of 1"
     """
     between = (pmf.counts.between(side.names) for side in asked.sides) if pmf.counts is not None else ()
-    if pmf.counts is None or (found := next(filter(None, between), None)) is None:
+    if pmf.counts is None or (unseen := next(filter(None, between), None)) is None:
         return ""
-    what, (first, second) = "record" if pmf.counts.singles.size else "table", map(brief, found[0])
-    # A tree makes of two variables what those between them imply; of one hidden variable, the rank decides.
+    (first, second), bridges = map(brief, unseen[0]), unseen[1]
+    what = "record" if pmf.counts.singles.size else "table"
+    # In a tree, the variables between two others decide how they depend; with one hidden variable, the rank does.
     is_tree = pmf.report is not None and pmf.report.solver.startswith("tree")
-    how = [f"what each has to do with {shortlist(found[1], 6)}"] if found[1] else []
+    how = [f"how each depends on {shortlist(bridges, 6)}"] if bridges else []
     how += [] if is_tree and how else [f"the rank of {pmf.rank}"]
     return f"no {what} shows {first} and {second} together: the answer rests on {', and on '.join(how)}"
 
 
 def open_beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
-    """Return in words that a question is also about people for whom no table shows one of its variables.
+    """Return a note if a question is also about people for whom no table shows one of its variables.
 
-    Empty where tables show it for all people, or the question leaves the others out.
+    It is empty if tables show all variables for all people, or if the question excludes the others.
 
     Examples
     --------
@@ -77,8 +81,8 @@ def open_beyond_universe(pmf: JointPMF, asked: Question | Contrast) -> str:
         restricted = condition_codes(pmf.schema, (*side.targets, *side.given))
         for name in side.names:
             for other, codes in published.unknown_parts(name).items():
-                if left := [code for code in codes if code in restricted.get(other, codes)]:
-                    labels = tuple(pmf.schema[other].categories[code] for code in left)
+                if unknown := [code for code in codes if code in restricted.get(other, codes)]:
+                    labels = tuple(pmf.schema[other].categories[code] for code in unknown)
                     who = Term(other, "in", labels) if len(labels) > 1 else Term(other, "=", labels)
                     return f"no table shows {brief(name)} for people with {who}: for them the answer is a guess"
     return ""

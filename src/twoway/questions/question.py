@@ -32,8 +32,9 @@ class Term:
     def __str__(self) -> str:
         if not self.operator:
             return question_word(self.name)
-        shown = ", ".join(map(question_word, self.labels))
-        return f"{question_word(self.name)} {self.operator} {f'{{{shown}}}' if self.operator.endswith('in') else shown}"
+        labels = ", ".join(map(question_word, self.labels))
+        labels = f"{{{labels}}}" if self.operator.endswith("in") else labels
+        return f"{question_word(self.name)} {self.operator} {labels}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class Question:
         """The variables of the axes of an answer to P or E: the groups, and what the distribution is of."""
         targets = self.targets if self.kind == "P" else ()
         return tuple(term.name for term in (*self.given, *targets) if not term.operator)
+
+    @property
+    def groups(self) -> list[str]:
+        """The variables in each of whose categories the question is asked: those behind the "|" without a value."""
+        return [term.name for term in self.given if not term.operator]
 
     @property
     def is_one_probability(self) -> bool:
@@ -124,7 +130,7 @@ def question_word(label: Label) -> str:
     """
     if not isinstance(label, str):
         return str(label)
-    needs = (
+    needs_quotes = (
         label != label.strip()
         or not label.isprintable()
         or label[:1] in ("", "'", '"')
@@ -135,4 +141,4 @@ def question_word(label: Label) -> str:
         or label.casefold() in TRUTHS
         or label.split()[-1] == "in"
     )
-    return repr(label) if needs else label
+    return repr(label) if needs_quotes else label

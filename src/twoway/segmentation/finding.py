@@ -72,7 +72,7 @@ def segments(
         raise DataError("replicates must be 0 or at least 2, not 1")
     evidence, warnings, known = evidence_of_source(source, threads)
     if evidence.records is None:
-        raise DataError("segments are groups of records, and there are only tables; give the records")
+        raise DataError("segments are groups of records, but the source has only tables; give the records")
     records = evidence.records.sample(evidence.records.n_observed, seed=seed)  # all of them, in memory
     counts = _counts_to_find(count, records)
     search = Search(records, evidence.threads)
@@ -83,27 +83,25 @@ def segments(
             return search.best(number, n_starts=starts, seed=[seed])
 
         climbs = {number: fit(number) for number in counts}
-        candidates = {number: segment_count(search, climbs[number], number, seed=seed) for number in counts}
-        best = min(candidates.values(), key=lambda found: (found.bic, found.count)).count
+        candidates = {number: segment_count(search, climbs[number], seed=seed) for number in counts}
+        best = min(candidates.values(), key=lambda candidate: (candidate.bic, candidate.count)).count
         for number in (best, best + 1):
             if replicates and number > 1 and number in candidates:
                 if number - 1 not in climbs:
                     climbs[number - 1] = fit(number - 1)
                 pair = climbs[number - 1], climbs[number]
                 show = watch.counting(f"testing {number} segments", replicates)
-                p_value, n_simulated = segment_count_test(search, *pair, number, replicates, seed=seed, show=show)
+                p_value, n_simulated = segment_count_test(search, *pair, replicates, seed=seed, show=show)
                 candidates[number] = replace(candidates[number], p_value=p_value, n_simulated=n_simulated)
-        climb = climbs[best]
-        pmf = climb.pmf(records, best)
+        climb, name = climbs[best], "negative log-likelihood per record"
+        pmf, objective = climb.pmf(records.schema), -climb.log_likelihood / records.total_weight
         stop_reason = StopReason.CONVERGED if climb.converged else StopReason.MAX_ITER
-        objective = -climb.log_likelihood / records.total_weight
-        name = "negative log-likelihood per record"
         solution = Solution(pmf, (objective,), stop_reason, solver="em", objective_name=name)
         fitted = FittedStructure("em", Problem(evidence, best, seed, smoothing=Smoothing()), solution)
         if (n_cells := np.prod([float(len(v)) for v in records.schema])) <= pmf.n_parameters:
             warnings.append(
                 f"{best} segments have {pmf.n_parameters} parameters, more than the {n_cells:.0f} combinations of "
-                "answers can determine: other profiles fit as well"
+                "answers can determine: other profiles fit equally well"
             )
         if len(counts) > 1 and best == counts[-1]:
             warnings.append(f"the lowest BIC is that of {best} segments, the most that were tried: more may be better")
@@ -111,9 +109,7 @@ def segments(
         quality, errors = segment_quality(records, pmf), profile_errors(pmf, records)
         if replicates:
             show = watch.counting("drawing replicates", replicates)
-            quality, drawn_errors = replicated_quality(
-                quality, records, pmf, replicates, seed=seed, threads=evidence.threads, show=show
-            )
+            quality, drawn_errors = replicated_quality(quality, search, pmf, replicates, seed=seed, show=show)
             errors = np.maximum(errors, drawn_errors)
     names = tuple(f"segment {number}" for number in range(1, best + 1))
     return Segments(pmf, names, tuple(candidates.values()), quality, read_only(errors))
@@ -121,11 +117,13 @@ def segments(
 
 def _counts_to_find(count: Any, records: Records) -> list[int]:
     """Return the numbers of segments to compare, ascending, or raise where one is not possible."""
-    given = list(count) if isinstance(count, Iterable) and not isinstance(count, str) else [count]
-    if not given:
+    numbers = list(count) if isinstance(count, Iterable) and not isinstance(count, str) else [count]
+    if not numbers:
         raise DataError(f"count is empty, {count!r}; give a number of segments, or several such as range(2, 9)")
-    counts = sorted({check_whole_number("count", number, 1, _MOST_SEGMENTS) for number in given})
+    counts = sorted({check_whole_number("count", number, 1, _MOST_SEGMENTS) for number in numbers})
     n_people = records.total_weight if records.people is None else float(records.people.sum())
     if counts[-1] > n_people:
-        raise DataError(f"{counts[-1]} segments are more than the {n_people:.0f} people with an answer and a weight")
+        raise DataError(
+            f"{counts[-1]} segments are more than the {n_people:.0f} people who have an answer and a weight above 0"
+        )
     return counts

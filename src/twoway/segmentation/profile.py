@@ -1,4 +1,4 @@
-"""The profiles of segments: how common each category is in each of them, beside all people."""
+"""The profiles of segments: how common each category is in each of them and in all people."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,9 @@ from twoway.model.posterior import posterior_of
 from twoway.parallel import map_in_order
 from twoway.segmentation.search import Search
 from twoway.solvers.resampling import RecordResampling
+from twoway.solvers.theta import theta_of
 
-# Random starts of each replicate, beside the segments that were found.
+# Random starts of each replicate, in addition to the segments of all people.
 _N_STARTS = 8
 
 
@@ -25,14 +27,14 @@ class SegmentQuality:
     """How clear and how stable segments are."""
 
     relative_entropy: float
-    """1 where everybody belongs to one segment for sure, 0 where nobody is more likely in one than in another."""
+    """1 if everybody certainly belongs to one segment, 0 if all segments are equally likely for everybody."""
     certainty: tuple[float, ...]
-    """For each segment, the mean probability of those assigned to it that they belong there; NaN where nobody is."""
+    """For each segment, the mean probability that the people assigned to it belong to it; NaN if there are none."""
     stability: tuple[float, ...] = ()
-    """For each segment, what it has in common with its like in other samples of the same people: the mean of the
-    people in both as a share of those in either (Jaccard), of bootstrap replicates. Above 0.75 is stable."""
+    """For each segment, its mean overlap (Jaccard index) with the matching segment in bootstrap replicates: the people
+    in both as a share of the people in either. Above 0.75 is stable."""
     agreement: float | None = None
-    """The mean adjusted Rand index of the assignments of two fits: 1 where all are alike, 0 where as by chance."""
+    """The mean adjusted Rand index of the assignments of two fits: 1 if they are the same, 0 as by chance."""
     n_replicates: int = 0
 
 
@@ -56,43 +58,36 @@ def segment_memberships(records: Records, pmf: JointPMF) -> Floats:
 
 
 def replicated_quality(
-    quality: SegmentQuality,
-    records: Records,
-    pmf: JointPMF,
-    n: int,
-    *,
-    seed: int,
-    threads: int | None,
-    show: Callable[[int], None],
+    quality: SegmentQuality, search: Search, pmf: JointPMF, n: int, *, seed: int, show: Callable[[int], None]
 ) -> tuple[SegmentQuality, Floats]:
     """Return the quality with the stability of segments in other samples of the same people, and standard errors.
 
     Each sample is fitted from the segments' own parameters and from random starts. The errors, (1 + n_categories,
-    count), are those of the sizes, and below them those of share minus overall share.
+    count), are those of the sizes, and below them those of share minus overall share. ``show`` gets the number of
+    samples done.
     """
+    records, theta, rank = search.records, theta_of(pmf), pmf.rank
     resampling, weights = RecordResampling(records), record_weights(records)
-    memberships, theta = segment_memberships(records, pmf), Search.parameters(pmf.weights, pmf.stacked)
-    modal, rank = memberships.argmax(axis=1), pmf.rank
-    n_done = 0
+    memberships = segment_memberships(records, pmf)
+    modal = memberships.argmax(axis=1)
+    done = itertools.count(1)
 
     def replicate(number: int) -> tuple[Floats, Floats, float]:
-        nonlocal n_done
-        search = Search(resampling.draw(seed, number).records, 1)  # type: ignore[arg-type]
-        climb = search.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[theta])
-        best = climb.pmf(records, rank)
+        sample = Search(resampling.draw(seed, number).records, 1)  # type: ignore[arg-type]
+        climb = sample.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], first=theta)
+        best = climb.pmf(records.schema)
         others = segment_memberships(records, best)
         order = matched_segments(memberships, others, weights)
         shared = np.bincount(modal * rank + np.argsort(order)[others.argmax(axis=1)], weights, rank * rank)
         table: Floats = shared.reshape(rank, rank).astype(np.float64)
         either = table.sum(axis=0) + table.sum(axis=1) - table.diagonal()
         jaccard = np.divide(table.diagonal(), either, out=np.ones(rank), where=either > 0)
-        own = best.stacked[:, order]
-        differences = np.vstack([best.weights[order], own - (own @ best.weights[order])[:, None]])
-        n_done += 1
-        show(n_done)
+        weights_again, shares = best.weights[order], best.stacked[:, order]
+        differences = np.vstack([weights_again, shares - (shares @ weights_again)[:, None]])
+        show(next(done))
         return differences, jaccard, adjusted_rand(table)
 
-    results = map_in_order(range(n), replicate, threads=threads)
+    results = map_in_order(range(n), replicate, threads=search.threads)
     differences, jaccard, agreement = (np.array(part) for part in zip(*results, strict=True))
     stability = tuple(jaccard.mean(axis=0).tolist())
     quality = replace(quality, stability=stability, agreement=float(agreement.mean()), n_replicates=n)

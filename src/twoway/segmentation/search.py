@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.parallel import map_in_order
+from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.starts import start_numbers
 from twoway.solvers.theta import Theta
@@ -21,7 +21,7 @@ _MANY, _PASSES, _SHARE = 20, 48, 0.4
 _PASSES_TO_END, _FEW = 2000, 3
 # The rounds of a replicate: the passes of each, and how many starts go on after it.
 _ROUNDS = ((24, 13), (24, 6), (200, 3), (2000, 1))
-# A climb gains less in each round than in the one before; in all that follow, hardly so many times as much.
+# A climb gains less in each round than in the one before; in all later rounds, at most about this many times as much.
 _MOST_TO_COME = 4.0
 _MOST_PASSES = 20_000
 # The gain per record of a cycle below which a climb has settled, in the heats and of the best start.
@@ -32,19 +32,18 @@ _TOL_HEATS, _TOL = 1e-8, 1e-11
 class Climb:
     """Where a climb ended."""
 
+    rank: int
     theta: Theta
-    log_likelihood: float
-    converged: bool
+    log_likelihood: float = -np.inf
+    converged: bool = False
 
-    def pmf(self, form: Records, rank: int) -> JointPMF:
+    def pmf(self, schema: Schema) -> JointPMF:
         """Return the model, largest component first."""
-        weights, stacked = self.theta[0, :rank], self.theta[1:, :rank]
-        order = np.argsort(-weights, kind="stable")
-        return JointPMF.from_stacked(form.schema, weights[order], stacked[:, order])
+        return JointPMF.from_stacked(schema, self.theta[0, : self.rank], self.theta[1:, : self.rank]).sorted_by_weight()
 
 
 class Search:
-    """Climbs on some records, in threads of their own where there are several."""
+    """Climbs on the same records, in several threads."""
 
     def __init__(self, records: Records, threads: int | None) -> None:
         self.records, self.threads = records, threads
@@ -52,44 +51,43 @@ class Search:
         self.shares = CellSets.of_records(records, 1).shares
         self._n_records = records.total_weight
 
-    def best(self, rank: int, *, n_starts: int, seed: Sequence[int], others: Sequence[Theta] = ()) -> Climb:
-        """Return the highest climb from random starts and from some others.
+    def best(self, rank: int, *, n_starts: int, seed: Sequence[int]) -> Climb:
+        """Return the highest climb from random starts.
 
-        Where there are many, those that lag behind after some passes are given up.
+        Of many starts, those that lag behind after some passes are given up.
         """
-        climbs = self._begun(rank, n_starts, seed, others)
+        climbs = self._begun(rank, n_starts, seed)
         if len(climbs) > _MANY:
-            climbs = self._heat(climbs, rank, _PASSES, _TOL_HEATS)[: max(_MANY, round(_SHARE * len(climbs)))]
-        climbs = self._heat(climbs, rank, _PASSES_TO_END, _TOL_HEATS)[:_FEW]
-        ends = [replace(climb, converged=False) for climb in climbs]
-        return self._heat(ends, rank, _MOST_PASSES, _TOL)[0]
+            climbs = self._heat(climbs, _PASSES, _TOL_HEATS)[: max(_MANY, round(_SHARE * len(climbs)))]
+        climbs = self._heat(climbs, _PASSES_TO_END, _TOL_HEATS)[:_FEW]
+        return self._heat([replace(climb, converged=False) for climb in climbs], _MOST_PASSES, _TOL)[0]
 
     def best_of_replicate(
-        self, rank: int, *, n_starts: int, seed: Sequence[int], others: Sequence[Theta], enough: float = -np.inf
+        self, rank: int, *, n_starts: int, seed: Sequence[int], first: Theta, enough: float = -np.inf
     ) -> Climb:
-        """Return the highest climb of many fits that are compared, without its last steps.
+        """Return the highest climb from a likely start and from random ones, without its last steps.
 
         These change the likelihood by less than a thousandth. Starts that lag behind are given up early, and so are all
         if they cannot reach a likelihood that would be enough to matter.
         """
-        climbs = self._begun(rank, n_starts, seed, others)
+        climbs = self._begun(rank, n_starts, seed, [first])
         reached = -np.inf
-        for passes, kept in _ROUNDS:
-            climbs = self._heat(climbs, rank, passes, _TOL_HEATS)[:kept]
+        for passes, n_kept in _ROUNDS:
+            climbs = self._heat(climbs, passes, _TOL_HEATS)[:n_kept]
             gained, reached = climbs[0].log_likelihood - reached, climbs[0].log_likelihood
             if reached + _MOST_TO_COME * gained < enough:
                 break
         return climbs[0]
 
-    def _begun(self, rank: int, n_starts: int, seed: Sequence[int], others: Sequence[Theta]) -> list[Climb]:
+    def _begun(self, rank: int, n_starts: int, seed: Sequence[int], others: Sequence[Theta] = ()) -> list[Climb]:
         starts = [*others, *self.random_starts(rank, n_starts, seed)] if rank > 1 else self.random_starts(1, 1, seed)
-        return [Climb(start, -np.inf, False) for start in starts]
+        return [Climb(rank, start) for start in starts]
 
-    def _heat(self, climbs: Sequence[Climb], rank: int, passes: int, tol: float) -> list[Climb]:
+    def _heat(self, climbs: Sequence[Climb], passes: int, tol: float) -> list[Climb]:
         """Return climbs that went on for some passes, highest first."""
 
         def go_on(climb: Climb) -> Climb:
-            return climb if climb.converged else self.climb(climb.theta, rank, passes, tol)
+            return climb if climb.converged else self.climb(climb.theta, climb.rank, passes, tol)
 
         ends = map_in_order(climbs, go_on, threads=self.threads)
         return sorted(ends, key=lambda climb: -climb.log_likelihood)
@@ -101,19 +99,15 @@ class Search:
 
         groups, (_, prototype) = self.records.schema.offsets, lane_layout(rank)
         observed = (self._block.pointers, self._block.cells, self._block.weights)
-        return Climb(*climb(*observed, theta, self.shares, groups, rank, passes, tol * self._n_records, prototype))
+        end = climb(*observed, theta, self.shares, groups, rank, passes, tol * self._n_records, prototype)
+        return Climb(rank, *end)
 
     def random_starts(self, rank: int, n_starts: int, seed: Sequence[int]) -> list[Theta]:
         """Return starts of equal weights, with factors drawn around the overall shares by the names of variables."""
+        from twoway.kernels.lanes import pad_to_lanes
+
         schema = self.records.schema
         # One component of many starts is a column; no category is out of reach.
         drawn = start_numbers(schema, n_starts * rank, [*seed, rank]) + 0.05
         factors = normalized_factors(schema, self.shares[:, None] * drawn)
-        return [self.parameters(np.full(rank, 1.0 / rank), part) for part in np.split(factors, n_starts, axis=1)]
-
-    @staticmethod
-    def parameters(weights: Floats, stacked: Floats) -> Theta:
-        """Return the parameters of one hidden variable as the kernels take them."""
-        from twoway.kernels.lanes import pad_to_lanes
-
-        return pad_to_lanes(weights, stacked)
+        return [pad_to_lanes(np.full(rank, 1.0 / rank), part) for part in np.split(factors, n_starts, axis=1)]

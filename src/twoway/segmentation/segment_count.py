@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
 from twoway.data.weights import record_weights
 from twoway.model.pmf import JointPMF
@@ -16,9 +17,9 @@ from twoway.parallel import map_in_order
 from twoway.segmentation.search import Climb, Search
 from twoway.solvers.heldout import HeldOut, held_out_folds, held_out_scores
 
-# Random starts of each fit to simulated records or to a fold, beside the start that is likely to be right.
+# Random starts of each fit to simulated records or to a fold, in addition to the start that is likely to be right.
 _N_STARTS = 12
-# The test ends when so many simulated ratios are as large as the observed one (Besag and Clifford, Sequential Monte
+# The test ends when this many simulated ratios are as large as the observed one (Besag and Clifford, Sequential Monte
 # Carlo p-values, 1991): more would only say more exactly that chance explains it.
 _ENOUGH = 10
 # More simulated people are not needed: the ratio does not grow with their number where chance explains it.
@@ -44,23 +45,24 @@ class SegmentCount:
     """The number of simulated samples behind the p-value."""
 
 
-def segment_count(search: Search, climb: Climb, rank: int, *, seed: int) -> SegmentCount:
+def segment_count(search: Search, climb: Climb, *, seed: int) -> SegmentCount:
     """Return the criteria of a number of segments, without a test."""
-    n_parameters, value = climb.pmf(search.records, rank).n_parameters, climb.log_likelihood
+    records, value = search.records, climb.log_likelihood
+    n_parameters = climb.pmf(records.schema).n_parameters
     aic = 2.0 * n_parameters - 2.0 * value
-    bic = n_parameters * math.log(search.records.total_weight) - 2.0 * value
-    return SegmentCount(rank, value, n_parameters, aic, bic, _held_out_segment_count(search, climb, rank, seed=seed))
+    bic = n_parameters * math.log(records.total_weight) - 2.0 * value
+    return SegmentCount(climb.rank, value, n_parameters, aic, bic, _held_out_segment_count(search, climb, seed))
 
 
-def _held_out_segment_count(search: Search, climb: Climb, rank: int, *, seed: int) -> float:
+def _held_out_segment_count(search: Search, climb: Climb, seed: int) -> float:
     """Return the mean log-likelihood of held-out records, NaN where there are too few to hold some out."""
-    folds = held_out_folds(search.records, seed=seed)
+    folds, schema = held_out_folds(search.records, seed=seed), search.records.schema
 
     def score(number: int) -> tuple[Floats, Floats]:
         train, held = folds[number]
-        own = Search(train, 1)
-        best = own.best_of_replicate(rank, n_starts=_N_STARTS, seed=[seed, number], others=[climb.theta])
-        return held_out_scores(softened_segments(best.pmf(train, rank), own.shares, train.total_weight), held)
+        fold = Search(train, 1)
+        best = fold.best_of_replicate(climb.rank, n_starts=_N_STARTS, seed=[seed, number], first=climb.theta)
+        return held_out_scores(softened_segments(best.pmf(schema), fold.shares, train.total_weight), held)
 
     if not folds:
         return math.nan
@@ -75,23 +77,23 @@ def softened_segments(pmf: JointPMF, shares: Floats, n_records: float) -> JointP
 
 
 def segment_count_test(
-    search: Search, fewer: Climb, more: Climb, rank: int, n: int, *, seed: int, show: Callable[[int], None]
+    search: Search, fewer: Climb, more: Climb, n: int, *, seed: int, show: Callable[[int], None]
 ) -> tuple[float, int]:
-    """Return the p-value of the bootstrap likelihood-ratio test of a number of segments, and of how many samples it is.
+    """Return the p-value of the bootstrap likelihood-ratio test of one segment more, and the number of samples drawn.
 
     Records are simulated from the model with one segment less, each person with the same missing cells and the same
     weight, and both models are fitted to them (McLachlan, 1987). ``show`` gets the number of samples done.
     """
-    records, null = search.records, fewer.pmf(search.records, rank - 1)
+    records, null = search.records, fewer.pmf(search.records.schema)
     observed = 2.0 * (more.log_likelihood - fewer.log_likelihood)
 
     def ratio(number: int) -> float:
-        seeds = [seed, rank, number]
+        seeds = [seed, more.rank, number]
         sample = Search(segment_count_sample(records, null, np.random.default_rng(seeds)), 1)
-        small = sample.best_of_replicate(rank - 1, n_starts=_N_STARTS, seed=seeds, others=[fewer.theta])
+        small = sample.best_of_replicate(fewer.rank, n_starts=_N_STARTS, seed=seeds, first=fewer.theta)
         # How large a ratio is matters only where it could be as large as the observed one.
         enough = small.log_likelihood + 0.5 * observed
-        large = sample.best_of_replicate(rank, n_starts=_N_STARTS, seed=seeds, others=[more.theta], enough=enough)
+        large = sample.best_of_replicate(more.rank, n_starts=_N_STARTS, seed=seeds, first=more.theta, enough=enough)
         return 2.0 * (large.log_likelihood - small.log_likelihood)
 
     n_done = n_larger = 0
@@ -108,8 +110,6 @@ def segment_count_test(
 
 def segment_count_sample(records: Records, pmf: JointPMF, random: np.random.Generator) -> Records:
     """Return other people drawn from a model, with the missing cells and the weights of these, equal ones merged."""
-    from twoway.kernels.compression import compress
-
     weights = record_weights(records)
     people = np.maximum(np.rint(weights if records.people is None else records.people), 1.0)
     each, n_people = weights / people, people.sum()
@@ -118,8 +118,6 @@ def segment_count_sample(records: Records, pmf: JointPMF, random: np.random.Gene
     rows = np.repeat(np.arange(records.n_records), people.astype(np.int64))
     codes = np.column_stack(pmf.trees.draw(len(rows), random)).astype(np.int32)
     codes[records.codes()[rows] < 0] = -1
-    pointers = np.zeros(len(rows) + 1, dtype=np.int64)
-    cells = np.empty(int(np.count_nonzero(codes >= 0)), dtype=records.cells.dtype)
-    compress(np.asfortranarray(codes), records.schema.offsets[:-1], pointers, cells)
+    pointers, cells = compressed_codes(codes, records.schema.offsets, records.schema)
     drawn = Records.from_cells(records.schema, pointers, cells, None if records.weights is None else each[rows])
     return drawn.canonical()

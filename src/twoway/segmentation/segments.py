@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,23 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, read_only
-from twoway.data.frames import frame_in_memory, make_frame
+from twoway.data.frames import make_frame
 from twoway.errors import DataError, FileFormatError, check_known
 from twoway.model.model_file import parse_model, write_model
 from twoway.model.pmf import JointPMF
 from twoway.model.records import records_for_model
 from twoway.notebook import Shown, notebook_table
 from twoway.report import Monitor
-from twoway.segmentation.profile import SegmentProfile, SegmentTrait
+from twoway.schema import first_duplicate
+from twoway.segmentation.profile import SegmentProfile
 from twoway.segmentation.quality import SegmentQuality, segment_memberships
-from twoway.segmentation.relations import (
-    People,
-    Relation,
-    SegmentCovariates,
-    SegmentOutcome,
-    relate_covariates,
-    relate_outcome,
-)
+from twoway.segmentation.relations import People, Relation, SegmentCovariates, SegmentOutcome, people_frame
 from twoway.segmentation.segment_count import SegmentCount, softened_segments
 from twoway.segmentation.three_step import Correction
 from twoway.solvers.watch import Watch
@@ -94,22 +88,22 @@ class Segments(Shown):
             check_known("segment", self.names, *names)
             new = [names.get(name, name) for name in self.names]
         else:
-            new = [names] if isinstance(names, str) else list(names)
+            new = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else [names]
             if len(new) != self.count:
-                both = f"{counted(self.count, 'segment')} and {counted(len(new), 'name')}"
-                raise DataError(f"there are {both}; each segment needs one")
-        for place, name in enumerate(new):
+                numbers = f"{counted(self.count, 'segment')} and {counted(len(new), 'name')}"
+                raise DataError(f"there are {numbers}; each segment needs one name")
+        for name in new:
             if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
                 raise DataError(f"the name of a segment must be text of 1 to {_LONGEST_NAME} characters, not {name!r}")
-            if name in new[:place]:
-                raise DataError(f"the name {name!r} is taken: two segments cannot have the same name")
+        if (duplicate := first_duplicate(new)) is not None:
+            raise DataError(f"the name {duplicate!r} is taken: two segments cannot have the same name")
         return replace(self, names=tuple(new))
 
     def memberships(self, source: Any) -> Floats:
         """Return the probability of each segment given each record, (n_records, count).
 
-        A record with nothing observed has the sizes. One that the model rules out, because it has what nobody in its
-        likely segments had, is assigned as if each segment had one average person more.
+        A record with nothing observed has the sizes. A record that is impossible under the model is assigned as if each
+        segment had one more average person.
         """
         records = records_for_model(self.pmf.schema, source)
         memberships = segment_memberships(records, self.pmf)
@@ -138,19 +132,14 @@ class Segments(Shown):
         """
         import narwhals as nw
 
-        frame = frame_in_memory(frame)
-        native = nw.from_native(frame, eager_only=True, pass_through=True)
-        if not isinstance(native, nw.DataFrame):
-            raise DataError(f"assign takes a pandas, polars or pyarrow frame, not {type(frame).__name__}")
-        if taken := [name for name in ("segment", "probability") if name in native.columns]:
+        people = people_frame(frame)
+        if taken := [name for name in ("segment", "probability") if name in people.columns]:
             raise DataError(f"the frame has a column {taken[0]!r}, which assign adds; rename or drop it first")
-        memberships = self.memberships(frame)
+        memberships = self.memberships(people.to_native())
         names = np.array(self.names, dtype=object)[memberships.argmax(axis=1)]
         columns = {"segment": names, "probability": memberships.max(axis=1)}
-        added = nw.from_native(make_frame(columns, native.implementation.value), eager_only=True)
-        if native.implementation.is_pandas():
-            return frame.assign(**{name: added[name].to_numpy() for name in columns})
-        return nw.concat([native, added], how="horizontal").to_native()
+        added = nw.from_native(make_frame(columns, people.implementation.value), eager_only=True)
+        return people.with_columns(added[name] for name in columns).to_native()
 
     def covariates(
         self,
@@ -191,7 +180,7 @@ class Segments(Shown):
         """
         with Watch.showing(monitor) as watch:
             relation = Relation(correction, replicates, seed, threads, watch)
-            return relate_covariates(People(self.pmf, self.names, frame, names, weights), relation)
+            return People(self.pmf, self.names, frame, names, weights).covariates(relation)
 
     def outcomes(
         self,
@@ -208,7 +197,7 @@ class Segments(Shown):
         """Return what outcomes are like in each segment, corrected for errors of assignment, by their names.
 
         Means of numbers, shares of the categories of other columns. With "ml", a number is normal in each segment, with
-        a variance of its own; "bch" assumes nothing of it. All parameters are those of `covariates`.
+        different variances; "bch" assumes nothing of it. All parameters are those of `covariates`.
 
         Examples
         --------
@@ -221,7 +210,7 @@ class Segments(Shown):
         with Watch.showing(monitor) as watch:
             relation = Relation(correction, replicates, seed, threads, watch)
             people = People(self.pmf, self.names, frame, names, weights)
-            return {name: relate_outcome(people, name, relation) for name in people.columns}
+            return {name: people.outcome(name, relation) for name in people.columns}
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return all results as rows of named columns: "segments", "profiles", "means" and "number of segments".
@@ -245,9 +234,9 @@ class Segments(Shown):
         means = []
         for variable, factor in zip(self.pmf.schema, self.pmf.factors, strict=True):
             if variable.values is not None:
-                own = np.array(variable.values) @ factor
-                of_all = {"variable": variable.name, "all": float(own @ self.pmf.weights)}
-                means.append(of_all | by_name("mean", own))
+                of_segments = np.array(variable.values) @ factor
+                of_all = {"variable": variable.name, "all": float(of_segments @ self.pmf.weights)}
+                means.append(of_all | by_name("mean", of_segments))
         return {
             "segments": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
             "profiles": profiles,
@@ -256,13 +245,15 @@ class Segments(Shown):
         }
 
     def __str__(self) -> str:
-        parts = [f"{self.count} segments of {self.n_records:,.0f} records", self._text_of_sizes()]
+        parts = [f"{counted(self.count, 'segment')} of {self.n_records:,.0f} records", self._text_of_sizes()]
         for place, name in enumerate(self.names):
-            lines = [f"{printable(name, None)}, {self.pmf.weights[place]:.1%}"]
+            traits = []
             for sign, word in ((1, "more"), (-1, "less")):
-                telling = self.profile.telling(place, sign)[:_TRAITS_SHOWN]
-                lines += [f"  {word} often {_segments_trait(trait)}" for trait in telling]
-            parts.append("\n".join(lines if len(lines) > 1 else [*lines, "  as all others, as far as chance can tell"]))
+                for trait in self.profile.telling(place, sign)[:_TRAITS_SHOWN]:
+                    category = f"{printable(trait.variable, None)} = {printable(trait.category, None)}"
+                    traits.append(f"  {word} often {category}: {trait.share:.0%}, index {trait.index:.0f}")
+            title = f"{printable(name, None)}, {self.pmf.weights[place]:.1%}"
+            parts.append("\n".join([title, *(traits or ["  no significant difference from all people"])]))
         parts += [self._text_of_numbers()] if len(self.candidates) > 1 else []
         parts += [f"note: {warning}" for warning in self.warnings]
         return "\n\n".join(parts)
@@ -279,11 +270,10 @@ class Segments(Shown):
 
     def _text_of_numbers(self) -> str:
         rows = [["count", "log-likelihood", "parameters", "AIC", "BIC", "held out", "p against one less"]]
-        for found in self.candidates:
-            p = "" if found.p_value is None else f"{found.p_value:.3f}"
-            numbers = [f"{found.log_likelihood:.2f}", str(found.n_parameters), f"{found.aic:.1f}", f"{found.bic:.1f}"]
-            mark = "*" if found.count == self.count else ""
-            rows.append([f"{found.count}{mark}", *numbers, f"{found.held_out:.4f}", p])
+        for row in self.candidates:
+            count, p = f"{row.count}{'*' * (row.count == self.count)}", row.p_value
+            numbers = [f"{row.log_likelihood:.2f}", str(row.n_parameters), f"{row.aic:.1f}", f"{row.bic:.1f}"]
+            rows.append([count, *numbers, f"{row.held_out:.4f}", "" if p is None else f"{p:.3f}"])
         return f"{aligned_text(rows)}\n* has the lowest BIC"
 
     def _repr_html_(self) -> str:
@@ -295,8 +285,9 @@ class Segments(Shown):
             rows.append([printable(row["variable"]), printable(row["category"]), *texts])
             bars.append(shares)
         sizes = ", ".join(f"{printable(name)} {size:.1%}" for name, size in self.sizes.items())
+        title = html.escape(f"{counted(self.count, 'segment')}: {sizes}")
         note = "+ and −: more and less often than in all people, by more than chance"
-        return f"<p>{html.escape(f'{self.count} segments: {sizes}')}</p>{notebook_table(rows, bars, note)}"
+        return f"<p>{title}</p>{notebook_table(rows, bars, note)}"
 
     def save(self, path: str | os.PathLike[str], *, counts: bool = True) -> None:
         """Write the segments to a model file, which `JointPMF.load` and all commands read too.
@@ -308,23 +299,23 @@ class Segments(Shown):
         counts
             Whether to keep the two-way counts, as for `JointPMF.save`.
         """
-        kept = self.pmf.counts.arrays() if counts and self.pmf.counts is not None else {}
+        tables = self.pmf.counts.arrays() if counts and self.pmf.counts is not None else {}
         described = {
             "names": list(self.names),
             "candidates": [plain_data(candidate) for candidate in self.candidates],
             "quality": plain_data(self.quality),
         }
-        arrays = {**kept, _ERRORS: self.errors}
-        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays, {"segments": described})
+        arrays = {**tables, _ERRORS: self.errors}
+        write_model(path, self.pmf.schema, self.pmf.trees, self.pmf.report, arrays, {"segments": described})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Segments:
         """Return the segments in a file; a model without them is an error."""
-        if (found := load_segments(path)) is None:
+        if (segments := load_segments(path)) is None:
             raise FileFormatError(
-                f"{str(path)!r} is a model without segments: tw.segments or `twoway segments` makes one"
+                f"{str(path)!r} is a model without segments; make one with tw.segments or `twoway segments`"
             )
-        return found
+        return segments
 
 
 def load_segments(path: str | os.PathLike[str]) -> Segments | None:
@@ -332,17 +323,16 @@ def load_segments(path: str | os.PathLike[str]) -> Segments | None:
     header, arrays = read_container(path, "model")
     if "segments" not in header:
         return None
-    pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
+    pmf = JointPMF.from_trees(*parse_model(path, header, arrays))
     try:
         described, errors = header["segments"], arrays[_ERRORS].astype(np.float64)
         if errors.shape != (1 + pmf.schema.n_categories, pmf.rank) or not (errors >= 0).all():
-            raise DataError(f"its array of standard errors is invalid, of shape {errors.shape}")
-        candidates = tuple(SegmentCount(**_segments_numbers(found)) for found in described["candidates"])
+            raise DataError(f"the array of standard errors is invalid, of shape {errors.shape}")
+        candidates = tuple(SegmentCount(**_segments_numbers(fields)) for fields in described["candidates"])
         quality = SegmentQuality(**_segments_numbers(described["quality"]))
         if len(quality.certainty) != pmf.rank or len(quality.stability) not in (0, pmf.rank):
-            raise DataError(f"its quality is not that of {pmf.rank} segments")
-        found = Segments(pmf, ("",) * pmf.rank, candidates, quality, read_only(errors))
-        return found.rename(described["names"])
+            raise DataError(f"the quality is not that of {pmf.rank} segments")
+        return Segments(pmf, ("",) * pmf.rank, candidates, quality, read_only(errors)).rename(described["names"])
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"the segments in {str(path)!r} are invalid: {error}") from error
 
@@ -358,8 +348,3 @@ def _segments_numbers(described: Mapping[str, Any]) -> dict[str, Any]:
         else:
             raise DataError(f"{key} is {value!r}")
     return fields
-
-
-def _segments_trait(trait: SegmentTrait) -> str:
-    label = f"{printable(trait.variable, None)} = {printable(trait.category, None)}"
-    return f"{label}: {trait.share:.0%}, index {trait.index:.0f}"

@@ -57,20 +57,23 @@ class Assignment:
         """Return the assignment with all people of a group and a segment as one, and the group of each of these."""
         count = len(self.sizes)
         sums = np.bincount(group * count + self.modal, self.weights).astype(np.float64)
-        kept = np.flatnonzero(sums)
-        return Assignment(kept % count, self.errors, self.sizes, sums[kept]), kept // count
+        cells = np.flatnonzero(sums)
+        return Assignment(cells % count, self.errors, self.sizes, sums[cells]), cells // count
 
     def unbiased(self, correction: Correction) -> Floats:
-        """Return how much each person counts in each segment, (n, count): weights that make errors cancel, or none."""
-        own = np.eye(len(self.sizes)) if correction == "none" else np.linalg.inv(self.errors)
-        return self.weights[:, None] * own[self.modal]
+        """Return how much each person counts in each segment, (n, count), so that errors of assignment cancel.
+
+        Without a correction, everybody counts in the assigned segment alone.
+        """
+        of_modal = np.eye(len(self.sizes)) if correction == "none" else np.linalg.inv(self.errors)
+        return self.weights[:, None] * of_modal[self.modal]
 
     def likelihood(self) -> Floats:
         """Return how probable each person's assignment is in each segment, (n, count)."""
         return np.clip(self.errors.T, 1e-15, 1.0)[self.modal]
 
     def unusable(self) -> int | None:
-        """Return a segment that no correction can tell from the others, because nobody is assigned to it."""
+        """Return a segment that no correction can separate from the others, None if there is none."""
         assigned = np.bincount(self.modal, self.weights, len(self.sizes))
         if not assigned.all():
             return int(assigned.argmin())
@@ -80,28 +83,28 @@ class Assignment:
 def three_step_means(assigned: Assignment, values: Floats, correction: Correction) -> Floats:
     """Return the mean of a number in each segment, (count,).
 
-    With ML, it is normal in each segment, with a variance of its own.
+    With ML, it is normal in each segment, with different variances.
     """
     if correction != "ml":
-        own = assigned.unbiased(correction)
-        return np.asarray(values @ own / own.sum(axis=0))
+        members = assigned.unbiased(correction)
+        return np.asarray(values @ members / members.sum(axis=0))
     centre, variance = _three_step_moments(values, assigned.weights)
     if variance == 0.0:
         return np.full(len(assigned.sizes), centre)
     scaled = (values - centre) / np.sqrt(variance)
-    own = np.maximum(assigned.unbiased("bch"), 0.0) + _SMALL
+    members = np.maximum(assigned.unbiased("bch"), 0.0) + _SMALL
     likelihood = assigned.likelihood() * assigned.sizes
     before = -np.inf
     for _ in range(_MOST_STEPS):
-        totals = own.sum(axis=0)
-        means = scaled @ own / totals
-        spread = np.maximum(((scaled[:, None] - means) ** 2 * own).sum(axis=0) / totals, _LEAST_VARIANCE)
+        totals = members.sum(axis=0)
+        means = scaled @ members / totals
+        spread = np.maximum(((scaled[:, None] - means) ** 2 * members).sum(axis=0) / totals, _LEAST_VARIANCE)
         exponents = -0.5 * ((scaled[:, None] - means) ** 2 / spread + np.log(spread))
         highest = exponents.max(axis=1, keepdims=True)
         joint = likelihood * np.exp(exponents - highest)
         sums = joint.sum(axis=1, keepdims=True)
         value = float(assigned.weights @ (np.log(sums) + highest).ravel())
-        own = assigned.weights[:, None] * joint / sums
+        members = assigned.weights[:, None] * joint / sums
         if value - before < 1e-10 * assigned.weights.sum():
             break
         before = value
@@ -111,8 +114,8 @@ def three_step_means(assigned: Assignment, values: Floats, correction: Correctio
 def three_step_shares(assigned: Assignment, codes: Ints, n_categories: int, correction: Correction) -> Floats:
     """Return the share of each category in each segment, (count, n_categories)."""
     shows = np.eye(n_categories)[codes]
-    own = assigned.unbiased("none" if correction == "none" else "bch")
-    shares: Floats = np.asarray((own.T @ shows) / own.sum(axis=0)[:, None])
+    members = assigned.unbiased("none" if correction == "none" else "bch")
+    shares: Floats = np.asarray((members.T @ shows) / members.sum(axis=0)[:, None])
     if correction == "none":
         return shares
     # Weights that make errors cancel can be negative, and so can what a rare category gets of them.
@@ -142,31 +145,30 @@ def three_step_logit(
     The first segment is the reference, the first column the intercepts. Covariates have the shape (n, n_covariates).
     """
     from scipy.optimize import minimize
+    from scipy.special import log_softmax
 
     count, weights = len(assigned.sizes), assigned.weights
     moments = [_three_step_moments(column, weights) for column in covariates.T]
     centres, spreads = (np.array(part) for part in zip(*moments, strict=True))
     spreads = np.sqrt(np.where(spreads > 0, spreads, 1.0))
     design = np.column_stack([np.ones(len(covariates)), (covariates - centres) / spreads])
-    own = assigned.likelihood() if correction == "ml" else assigned.unbiased(correction)
+    counts = assigned.likelihood() if correction == "ml" else assigned.unbiased(correction)
     total = weights.sum()
     ridge = np.full((count - 1, design.shape[1]), _RIDGE)
     ridge[:, 0] = 0.0
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         slopes = flat.reshape(count - 1, -1)
-        logits = np.column_stack([np.zeros(len(design)), design @ slopes.T])
-        logits -= logits.max(axis=1, keepdims=True)
-        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        logs = log_softmax(np.column_stack([np.zeros(len(design)), design @ slopes.T]), axis=1)
         shares = np.exp(logs)
         if correction == "ml":
-            joint = shares * own
+            joint = shares * counts
             sums = joint.sum(axis=1, keepdims=True)
             value = float(weights @ np.log(sums).ravel())
             gradient = design.T @ (weights[:, None] * (joint / sums - shares))
         else:
-            value = float((own * logs).sum())
-            gradient = design.T @ (own - own.sum(axis=1, keepdims=True) * shares)
+            value = float((counts * logs).sum())
+            gradient = design.T @ (counts - counts.sum(axis=1, keepdims=True) * shares)
         penalty = 0.5 * float((ridge * slopes**2).sum())
         slope = -gradient.T[1:] / total + ridge * slopes
         return penalty - value / total, slope.ravel()
@@ -177,8 +179,8 @@ def three_step_logit(
     else:
         first[:, 1:] = start[:, 1:] * spreads
         first[:, 0] = start[:, 0] + start[:, 1:] @ centres
-    found = minimize(objective, first.ravel(), jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": _MOST_STEPS})
-    slopes = found.x.reshape(count - 1, -1)
+    end = minimize(objective, first.ravel(), jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": _MOST_STEPS})
+    slopes = end.x.reshape(count - 1, -1)
     slopes[:, 1:] /= spreads
     slopes[:, 0] -= slopes[:, 1:] @ centres
     return np.asarray(slopes)

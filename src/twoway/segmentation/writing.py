@@ -17,7 +17,9 @@ ENDINGS = (".xlsx", ".md", ".csv", ".tsv", ".parquet", ".jsonl")
 """What segments are written to."""
 
 _SHARES = ("size", "all", "share", "certainty", "stability")
-_FORMATS = {"p_value": "0.000", "index": "0", "people": "#,##0", "count": "0", "df": "0", "n_simulated": "0"}
+_FORMATS = {"people": "#,##0"} | dict.fromkeys(("index", "count", "df", "df_denominator", "n_simulated"), "0")
+# How Excel's formats look as text.
+_AS_TEXT = {"0.0%": ".1%", "#,##0": ",.0f", "0": ",.0f", "0.000": ".3f"}
 _LEAST_WIDTH = 11
 
 
@@ -28,10 +30,10 @@ def check_segments_path(path: str | os.PathLike[str]) -> str:
 
 
 def write_segments(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> None:
-    """Write tables to a file, whole or not at all: all of them to Excel and Markdown, else the profiles."""
+    """Write tables to a file, atomically: all of them to Excel and Markdown, the profiles alone to other files."""
     ending = check_segments_path(path)
     if ending in (".xlsx", ".md"):
-        content = _write_segments_workbook(tables) if ending == ".xlsx" else _write_segments_markdown(tables).encode()
+        content = _segments_workbook(tables) if ending == ".xlsx" else _segments_markdown(tables).encode()
         with atomic_file(path) as stream:
             stream.write(content)
         return
@@ -40,11 +42,13 @@ def write_segments(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> 
     write_data_file(pa.Table.from_pylist([dict(row) for row in tables["profiles"]]), path)
 
 
-def _is_segment_share(title: str, column: str) -> bool:
-    return column.partition(":")[0] in _SHARES and title != "means"
+def _segment_format(title: str, column: str) -> str:
+    """Return Excel's format for the numbers of a column, whose name begins with what they are."""
+    kind = column.partition(":")[0]
+    return "0.0%" if kind in _SHARES and title != "means" else _FORMATS.get(kind, "0.000")
 
 
-def _write_segments_workbook(tables: Mapping[str, Rows]) -> bytes:
+def _segments_workbook(tables: Mapping[str, Rows]) -> bytes:
     """Return a workbook with a sheet for each table: cells are numbers, and headers stay in view."""
     book = Workbook()
     look_of_head = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#DCE6F1"}
@@ -64,8 +68,7 @@ def _write_segments_workbook(tables: Mapping[str, Rows]) -> bytes:
             page.text(0, place, headings[place], **look_of_head, **({"align": "right"} if place >= n_texts else {}))
             widest = max((len(str(row[column])) for row in rows if isinstance(row[column], str)), default=0)
             sheet.set_column(place, place, min(max(widest, _LEAST_WIDTH) + 2, 45))
-            form = "0.0%" if _is_segment_share(title, column) else _FORMATS.get(column.partition(":")[0], "0.000")
-            form = '"+";"−";""' if column.startswith("mark") else form
+            form = '"+";"−";""' if column.startswith("mark") else _segment_format(title, column)
             for line, row in enumerate(rows, start=1):
                 if isinstance(value := row[column], str):
                     page.text(line, place, value)
@@ -79,7 +82,7 @@ def _write_segments_workbook(tables: Mapping[str, Rows]) -> bytes:
     return book.content()
 
 
-def _write_segments_markdown(tables: Mapping[str, Rows]) -> str:
+def _segments_markdown(tables: Mapping[str, Rows]) -> str:
     parts = []
     for title, rows in tables.items():
         if not rows:
@@ -88,19 +91,15 @@ def _write_segments_markdown(tables: Mapping[str, Rows]) -> str:
         is_text = [isinstance(rows[0][column], str) for column in columns]
         table = [[markdown_text(column.replace("_", " ")) for column in columns]]
         table.append(["---" if text else "---:" for text in is_text])
-        table += [[_written_segment_cell(title, column, row[column]) for column in columns] for row in rows]
+        table += [[_segment_cell_text(title, column, row[column]) for column in columns] for row in rows]
         lines = [f"| {' | '.join(cells)} |" for cells in table]
         parts.append("\n".join([f"## {title.capitalize()}", "", *lines]))
     return "\n\n".join(parts) + "\n"
 
 
-def _written_segment_cell(title: str, column: str, value: Any) -> str:
+def _segment_cell_text(title: str, column: str, value: Any) -> str:
     if isinstance(value, str):
         return markdown_text(value)
     if value is None or not math.isfinite(value):
         return ""
-    if isinstance(value, int):
-        return str(value)
-    if _is_segment_share(title, column):
-        return f"{value:.1%}"
-    return f"{value:,.0f}" if _FORMATS.get(column.partition(":")[0]) in ("0", "#,##0") else f"{value:.3f}"
+    return str(value) if isinstance(value, int) else format(value, _AS_TEXT[_segment_format(title, column)])

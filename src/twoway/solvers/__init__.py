@@ -1,6 +1,6 @@
 """The solvers, and the one table of their names.
 
-A new solver costs a file of its own and a line here.
+A new solver takes one new file and one line here.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
     Parameters
     ----------
     starts
-        How many starts to run, of which the best is taken. By default 10 for an iterative solver, 16 for "auto", one
-        for a chain.
+        How many starts to run; the best is taken. By default 10 for an iterative solver, 16 for "auto", 1 for a chain.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def find_solver(choice: SolverChoice, starts: int | None = None) -> Solver:
 
 def _find_one_solver(part: str | Solver) -> Solver:
     if isinstance(part, type):
-        raise DataError(f"a solver is a name or an object, not a class: write {part.__name__}(), with its brackets")
+        raise DataError(f"a solver is a name or an object, not a class: write {part.__name__}() with parentheses")
     if not isinstance(part, str):
         if not isinstance(part, Solver):
             raise DataError(f"a solver is a name or an object with a name and a method solve; got {part!r}")

@@ -23,7 +23,7 @@ from twoway.solvers.symmetric_nmf import MOST_CATEGORIES, SymmetricNMF
 
 # Counting all pairs of more categories than this costs more than random starts.
 _MOST_CATEGORIES = 5000
-# Starts are compared on so many observed cells at most: more would say the same.
+# Starts are compared on at most this many observed cells: more would give the same answer.
 _SAMPLE_CELLS = 1_000_000
 _LITTLE_CELLS = 20_000
 _REHEARSED_STARTS = 6
@@ -82,8 +82,8 @@ class Auto:
         if problem.smoothing is None:
             choice = self._choose_smoothing(problem, None if start is None else start.pmf)
             problem = replace(problem, smoothing=choice.smoothing)
-        # Starts race on the sample, which tells good ones from bad ones as well as all records do. Where it is all of
-        # them, it has them in memory, wherever they come from.
+        # Starts race on the sample, which separates good from bad ones as well as all records do. Where the sample is
+        # all records, it holds them in memory, whatever their source.
         evidence = Evidence(records.schema, records=sample, threads=problem.evidence.threads)
         raced = problem if sample is records else replace(problem, evidence=evidence)
         problems = [replace(raced, number=number) for number in range(self.n_starts)]
@@ -111,7 +111,7 @@ class Auto:
         evidence, watch = problem.evidence, problem.watch
         from_tables = evidence.records is None
         sets, sample = evidence.sets, evidence.sample(CHOICE_CELLS, seed=problem.seed)
-        # On little data each start ends at a peak of its own, and the fit takes the highest: so must its rehearsal.
+        # On little data each start ends at a different peak, and the fit takes the highest: so must its rehearsal.
         n_random = (0 if start else 1) + (_REHEARSED_STARTS if sample.n_observed <= _LITTLE_CELLS else 0)
         seeds = [(problem.seed, number) for number in range(1, n_random + 1)]
         starts = [random_start(sets.schema, problem.rank, sets.shares, pair) for pair in seeds]

@@ -80,21 +80,21 @@ class CellSets:
         return self.records.total_weight
 
     def with_tables(self, tables: Tables, times: Floats) -> CellSets:
-        """Return records whose own two-way tables count besides, each so many times; 0 leaves a table out.
+        """Return records whose two-way tables also count, each as often as ``times`` says; 0 leaves a table out.
 
         A model that is not quite right then errs less in the tables, which people look at, and a little more in what
-        a few records say of many variables at once, which is mostly chance.
+        a few records say about many variables at once, which is mostly chance.
         """
-        kept = tables.part(times > 0)
+        counted = tables.part(times > 0)
         return replace(
             self,
-            besides=replace(kept, weights=kept.weights * times[times > 0]).as_records(),
+            besides=replace(counted, weights=counted.weights * times[times > 0]).as_records(),
             copies=self.copies + np.bincount(tables.sets.ravel(), np.repeat(times, 2), len(self.schema)),
             total_copies=self.total_copies + float(times.sum()),
         )
 
     def beside(self, tables: Tables, share: float) -> CellSets:
-        """Return the same sets with other tables, which count besides: together, so much for each count of the sets."""
+        """Return the same sets with other tables, which count ``share`` times as much as the sets, all together."""
         times = share * self.records.total_weight / tables.weights.sum()
         besides = replace(tables, weights=tables.weights * times).as_records()
         return replace(self, besides=besides, offset=self.offset + share * self._negative_entropy(tables, "counts"))
@@ -104,10 +104,8 @@ class CellSets:
         if self.besides is None:
             return expected_counts(self.records, theta, rank, self.threads, rows)
         if not isinstance(self.records, Records):
-            in_records, in_tables = (
-                expected_counts(part, theta, rank, self.threads, rows) for part in (self.records, self.besides)
-            )
-            return in_records + in_tables
+            in_records = expected_counts(self.records, theta, rank, self.threads, rows)
+            return in_records + expected_counts(self.besides, theta, rank, self.threads, rows)
         blocks = [*self.records.blocks(), *self.besides.blocks()]
         per_block = partial(expected_counts_of_block, theta=theta, rank=rank, rows=rows)
         return reduce_in_order(blocks, per_block, ExpectedCounts.__add__, threads=self.threads, n_tasks=len(blocks))

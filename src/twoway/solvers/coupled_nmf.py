@@ -27,6 +27,7 @@ from twoway.solvers.starts import softened_start
 from twoway.solvers.theta import Theta
 
 Loss = Literal["kl", "euclidean"]
+_Map = Callable[[Floats], Floats]
 
 _TINY = 1e-300  # below every probability, and far enough from zero to divide by
 _SEARCHES = 30  # halvings of a step before a block is left as it is
@@ -62,7 +63,7 @@ class CoupledNMF:
     def solve(self, problem: Problem) -> Solution:
         """Return the PMF at the end of one descent: from the given start, else from `SPA` or at random.
 
-        The first of several starts takes the solution of `SPA`, where it can find so many components.
+        The first of several starts takes the solution of `SPA`, where that can find as many components.
         """
         evidence, smoothing = problem.evidence, problem.given_smoothing
         evidence.connected_tables(2)
@@ -98,66 +99,65 @@ def fit_coupled_by_mirror(
     # The matrix holds each table twice.
     of_pair = pairs.weights if pair_weights == "counts" else (pairs.weights > 0).astype(float)
     of_pair = of_pair / (of_pair.sum() / 2.0)
-    weights = PairMatrix.spread_over_cells(of_pair, schema.sizes)
-    everything = _TableLoss(loss, pairs.shares, weights)
+    of_cell = PairMatrix.spread_over_cells(of_pair, schema.sizes)
+    everything = _TableLoss(loss, pairs.shares, of_cell)
     blocks = []
     for index in range(len(schema)):
         rows, others = schema.cells(index), np.repeat(of_pair[index] > 0, schema.sizes)
-        blocks.append((rows, others, _TableLoss(loss, pairs.shares[rows, others], weights[rows, others])))
-    steps = np.ones(len(schema) + 1)
+        blocks.append((rows, others, _TableLoss(loss, pairs.shares[rows, others], of_cell[rows, others])))
 
-    def move(
-        block: int, here: Floats, axis: int, value: Callable[[Floats], float], gradient: Callable[[Floats], Floats]
-    ) -> Floats:
-        """Return one step from here along the simplex, of the longest length found that does not rise."""
-        least, slope = value(here), gradient(here)
+    def move(start: Floats, axis: int, tables: _TableLoss, model: _Map, gradient: _Map) -> Floats:
+        """Return one step from a start along the simplex, the longest tried that does not raise the loss.
+
+        ``model`` gives the model's tables at a point, and ``gradient`` the slope there, from that at the tables.
+        """
+        modelled = model(start)
+        least, slope = tables.value(modelled), gradient(tables.slope(modelled))
         # Adding the same to a whole column changes nothing on the simplex, and keeps exponents small.
         slope = slope - slope.min(axis=axis, keepdims=True)
         for _ in range(_SEARCHES):
-            there: Floats = here * np.exp(-np.minimum(steps[block] * slope, 50.0))
-            there /= there.sum(axis=axis, keepdims=True)
-            if value(there) <= least:
-                steps[block] *= 2.0
-                return there
-            steps[block] /= 2.0
-        return here
+            point: Floats = start * np.exp(-np.minimum(tables.step * slope, 50.0))
+            point /= point.sum(axis=axis, keepdims=True)
+            if tables.value(model(point)) <= least:
+                tables.step *= 2.0
+                return point
+            tables.step /= 2.0
+        return start
+
+    def move_factor(index: int, weights: Floats, stacked: Floats) -> None:
+        rows, others, tables = blocks[index]
+        basis = stacked[others] * weights
+        factor = stacked[rows]
+        stacked[rows] = move(factor, 0, tables, lambda factor: factor @ basis.T, lambda slope: slope @ basis)
 
     def sweep(theta: Theta) -> tuple[Theta, float]:
         following = theta.copy()
-        lam, stacked = following[0, :rank], following[1:, :rank]
-        objective = everything.value((stacked * lam) @ stacked.T)
-        for index, (rows, others, tables) in enumerate(blocks):
-            basis = stacked[others] * lam
+        weights, stacked = following[0, :rank], following[1:, :rank]
 
-            def value(factor: Floats, tables: _TableLoss = tables, basis: Floats = basis) -> float:
-                return tables.value(factor @ basis.T)
+        def model(row: Floats) -> Floats:
+            return (stacked * row) @ stacked.T
 
-            def gradient(factor: Floats, tables: _TableLoss = tables, basis: Floats = basis) -> Floats:
-                return tables.slope(factor @ basis.T) @ basis
-
-            stacked[rows] = move(index, stacked[rows], 0, value, gradient)
-
-        def value_of_weights(row: Floats) -> float:
-            return everything.value((stacked * row) @ stacked.T)
-
-        def gradient_of_weights(row: Floats) -> Floats:
-            slope = everything.slope((stacked * row) @ stacked.T)
+        def gradient(slope: Floats) -> Floats:
             return np.asarray((stacked * (slope @ stacked)).sum(axis=0, keepdims=True))
 
-        lam[:] = move(len(schema), lam[None].copy(), 1, value_of_weights, gradient_of_weights)[0]
+        objective = everything.value(model(weights))
+        for index in range(len(schema)):
+            move_factor(index, weights, stacked)
+        weights[:] = move(weights[None].copy(), 1, everything, model, gradient)[0]
         return following, objective / 2.0
 
     return loop.descend(sweep, start)
 
 
 class _TableLoss:
-    """The weighted loss of some tables side by side, as a function of the model's."""
+    """The weighted loss of some tables side by side, as a function of the model's, and how far to go down it."""
 
     def __init__(self, loss: Loss, shares: Floats, weights: Floats) -> None:
         self.is_kl = loss == "kl"
         self.shares = shares
         self.weights = weights
         self.targets = weights * shares
+        self.step = 1.0  # the length of the next one, learned from those before
         self.at_best = float((self.targets * np.log(np.maximum(shares, _TINY))).sum())
 
     def value(self, model: Floats) -> float:

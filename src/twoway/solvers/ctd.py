@@ -68,10 +68,10 @@ def fit_ctd(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descen
 
     def update(theta: Theta) -> tuple[Theta, float]:
         nonlocal ended
-        here = ended[1] if ended[0] is theta else sweep_least_squares(theta, arrays, rank, 0, prototype)
+        error = ended[1] if ended[0] is theta else sweep_least_squares(theta, arrays, rank, 0, prototype)
         following = theta.copy()
         ended = following, sweep_least_squares(following, arrays, rank, n_inner, prototype)
         # Where the fit is exact, the difference may round to less than zero.
-        return following, max(constant + here, 0.0)
+        return following, max(constant + error, 0.0)
 
     return loop.descend(update, start)

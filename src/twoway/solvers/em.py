@@ -5,6 +5,7 @@ Dempster, Laird and Rubin (1977), for the latent class model of the paper's sect
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,7 +44,7 @@ class EM:
     def solve(self, problem: Problem) -> Solution:
         """Return the PMF at the end of one climb."""
         if problem.evidence.records is None:
-            raise DataError("solver 'em' needs records, and there are only tables; 'coupled-nmf' fits tables")
+            raise DataError("solver 'em' needs records, but only tables were given; 'coupled-nmf' fits tables")
         sets, smoothing = problem.evidence.sets, problem.given_smoothing
         descent = fit_cells_by_em(sets, problem.first_point(sets), smoothing, problem.loop(self))
         return problem.solution(self, descent, problem.name_of_likelihood)
@@ -56,7 +57,7 @@ def fit_cells_by_em(
 
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
     Smoothing draws every component to equal weights and to the variables' overall shares; or each component to shares
-    of its own, ``pseudo_shares`` (1 + n_categories, rank): those of the components, which average 1, above those of the
+    given in ``pseudo_shares`` (1 + n_categories, rank): those of the components, which average 1, above those of the
     cells.
     """
     from scipy.special import xlogy
@@ -91,8 +92,28 @@ def fit_cells_by_em(
     return loop.descend(update, start)
 
 
+def climb_by_em(
+    sets: CellSets, start: JointPMF, maximize: Callable[[Floats], tuple[Floats, Floats]], loop: Loop
+) -> Descent:
+    """Return where EM with an M-step of its own leads, and how the loop got there; Ctrl-C is an error.
+
+    ``maximize`` takes expected counts, (1 + n_categories, rank), those of components above those of cells, and returns
+    weights and stacked factors. The objective is the negative log-likelihood.
+    """
+    from twoway.kernels.lanes import pad_to_lanes
+
+    def update(theta: Theta) -> tuple[Theta, float]:
+        expected = sets.expected(theta, start.rank)
+        return pad_to_lanes(*maximize(expected.counts[:, : start.rank])), -expected.log_likelihood
+
+    descent = loop.descend(update, start)
+    if loop.watch.interrupted:
+        raise KeyboardInterrupt
+    return descent
+
+
 def fit_near_by_em(sets: CellSets, start: JointPMF, people: float, loop: Loop) -> Descent:
-    """Return the fit that EM leads to from a start, to which so many pseudo-people draw it.
+    """Return the fit that EM reaches from a start, with ``people`` pseudo-people drawing it toward that start.
 
     A few of them decide what the sets leave open, and nothing else.
     """

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,16 +22,12 @@ from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
 
-if TYPE_CHECKING:
-    pass
-
-
 # How often an answer counts in its two-way tables besides, where it counts once in its record: in all of its tables
 # together, and in each table of the strongest tree. Held-out records and cross-tabs are fitted best with about as much.
 _IN_ALL_TABLES, _IN_STRONG_TABLES = 8.0, 12.0
 # Cells of the two-way tables that count besides the records', at most; the strongest tables where there are more.
 _MOST_BESIDES = 200_000
-# So many variables with tables to both of two others tell how these depend on each other.
+# How many variables need tables with both of two others to show how these depend on each other.
 _BRIDGES = 3
 _MANY_CATEGORIES = 100
 # Observed cells of the records that a model of very many tables is compared with.
@@ -58,7 +53,7 @@ class Evidence:
         if order not in self._tables:
             if self.records is None:
                 known = ", ".join(f"{key}-way" for key in self._tables)
-                raise DataError(f"this solver needs {order}-way tables or records, and there are only {known} tables")
+                raise DataError(f"this solver needs {order}-way tables or records, but only {known} tables were given")
             tables = Tables.count(self.records, order, threads=self.threads)
             # Equal records were merged for the fit: the weight of a single one is known no longer.
             is_known = not self.records.weight_totals.is_weighted
@@ -75,9 +70,9 @@ class Evidence:
         return tables
 
     def compared_tables(self, n_tables: int, n_cells: int, *, seed: int) -> tuple[Tables, int]:
-        """Return tables to compare a model with, at most so many with at most so many cells, and how many there are.
+        """Return up to ``n_tables`` tables of up to ``n_cells`` cells to compare a model with, and how many there are.
 
-        They are those given, or the two-way ones of the records; a random part of them where they are more.
+        They are those given, or the two-way tables of the records; a random part of them where there are more.
         """
         schema, order = self.schema, self.given_order
         n_pairs = math.comb(len(schema), 2)

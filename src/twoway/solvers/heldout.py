@@ -1,4 +1,4 @@
-"""What was held out: how well candidates predict it, and when to stop trying."""
+"""Held-out records: how well candidates predict them, and when to stop trying."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
+from twoway.data.weights import record_weights
 from twoway.model.hidden_tree import packed_tree
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import Posterior
@@ -18,13 +19,13 @@ from twoway.model.posterior import Posterior
 T = TypeVar("T")
 
 CHOICE_CELLS = 300_000
-"""Observed cells by which candidates are compared: more would say the same."""
+"""Observed cells by which candidates are compared: more would give the same answer."""
 N_FOLDS = 5
-# Of more observed cells, fewer folds are held out: they say as much.
+# With more observed cells than this, fewer folds are enough.
 _MANY_CELLS, _FOLDS_OF_MANY = 50_000, 3
 FAR_BEHIND = 5.0
-"""Standard errors by which a candidate is so far behind that a better fit of it need not be tried."""
-# A search ends after so many candidates in a row that are not better.
+"""A candidate that is this many standard errors behind need not be fitted better."""
+# A search ends after this many candidates in a row that are not better.
 _PATIENCE = 2
 
 
@@ -60,7 +61,7 @@ class HeldOut:
         return mean, math.sqrt(variance / float(weights.sum()))
 
     def is_behind(self, other: HeldOut, n_errors: float) -> bool:
-        """Return whether another candidate predicts better by more than so many standard errors."""
+        """Return whether another candidate predicts better by more than ``n_errors`` standard errors."""
         gain, error = self.behind(other)
         return gain > n_errors * error
 
@@ -68,7 +69,7 @@ class HeldOut:
 def held_out_folds(
     records: Records, *, seed: int, n_folds: int = N_FOLDS, many: int = _MANY_CELLS
 ) -> list[tuple[Records, Records]]:
-    """Return pairs of training and held-out records, as `Records.folds`; not all of them where a few say enough."""
+    """Return pairs of training and held-out records, as `Records.folds`; only a few of them where these are enough."""
     folds = [
         (held_out_without_zeros(train), held_out_without_zeros(held))
         for train, held in records.folds(n_folds, seed=seed)
@@ -83,7 +84,7 @@ def held_out_without_zeros(fold: Records) -> Records:
 
 def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
     """Return the log-likelihood of each held-out record that has a weight, and the weight."""
-    weights = np.ones(held_out.n_records) if held_out.weights is None else held_out.weights
+    weights = record_weights(held_out)
     has_weight = weights > 0
     return pmf.log_prob(held_out)[has_weight], weights[has_weight]
 
@@ -94,7 +95,7 @@ def held_out_cell_scores(pmf: JointPMF, held_out: Records) -> Floats:
     The model has one tree, and no factor of 0.
     """
     (tree,) = pmf.trees.trees
-    rows, theta, _ = packed_tree(tree)
+    rows, theta = packed_tree(tree)
     scores = [np.empty(0)]
     for block in held_out.blocks():
         cells = block.cells[block.pointers[0] : block.pointers[-1]].astype(np.int64)

@@ -34,11 +34,11 @@ _SAME = 1e-3
 _CHOICE_PASSES, _CHOICE_TOL = 30, 1e-4
 # More categories take too long: shapes are learned from the tables of all pairs.
 _MOST_CATEGORIES = 1000
-# The number of trees is chosen, and shapes are learned, on so many observed cells at most.
+# The number of trees is chosen, and shapes are learned, on at most this many observed cells.
 _TREE_CELLS, _SHAPE_CELLS = 2_000_000, 10_000_000
-# What a record scores that a mixture without smoothing rules out.
+# The score of a record that a mixture without smoothing rules out.
 _IMPOSSIBLE = -1e6
-# Passes over all records behind that, where there are more.
+# Passes over all records after that, where there are more.
 _FINAL_PASSES = 30
 
 
@@ -74,7 +74,7 @@ class Mixture:
         """Return the best solution of all starts."""
         records, evidence, smoothing = problem.evidence.records, problem.evidence, problem.given_smoothing
         if records is None:
-            raise DataError("a mixture of trees is learned from records, and there are only tables; 'tree' fits tables")
+            raise DataError("a mixture of trees needs records, but only tables were given; 'tree' fits tables")
         sample = records.sample(_SHAPE_CELLS, seed=problem.seed)
         loop = Loop("mixture of trees", self.max_iter, self.tol, problem.watch)
         fits: list[Descent] = []

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from twoway.report import StopReason
 from twoway.solvers.problem import IterativeSolver, Problem, Solution, Solver
 
-# Starts race: all run this many passes, then the better ones go on for as many, and so forth.
+# Starts race: all run this many passes, then the better ones run as many more, and so on.
 _HEAT = 240
-_KEPT = 3  # one in so many goes on to the next heat
+_ONE_IN = 3  # goes on to the next heat
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class MultiStart:
                     if before is None:
                         solutions[start] = heat.solve(problem)
                     elif before.stop_reason is StopReason.MAX_ITER:
-                        now = heat.solve(replace(problem, start=before.pmf, origin=""))
-                        objectives = (*before.objectives, *now.objectives[1:])
-                        solutions[start] = replace(now, objectives=objectives, solver=before.solver)
+                        after = heat.solve(replace(problem, start=before.pmf, origin=""))
+                        objectives = (*before.objectives, *after.objectives[1:])
+                        solutions[start] = replace(after, objectives=objectives, solver=before.solver)
                     past += passes
             ranked = sorted(solutions, key=lambda start: (solutions[start].objective, start))
             if watch.interrupted:
@@ -76,5 +76,5 @@ class MultiStart:
         """Yield how many starts run in each heat, and the passes that each start is allowed."""
         while max_iter > _HEAT and n_starts > 1:
             yield n_starts, _HEAT
-            n_starts, max_iter = -(-n_starts // _KEPT), max_iter - _HEAT
+            n_starts, max_iter = -(-n_starts // _ONE_IN), max_iter - _HEAT
         yield n_starts, max_iter

@@ -1,4 +1,4 @@
-"""What solvers are given, and what they return."""
+"""The input and the result of a solver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from twoway.solvers.watch import Watch
 
 @dataclass(frozen=True)
 class Problem:
-    """What one start of a solver is given."""
+    """The input of one start of a solver."""
 
     evidence: Evidence
     rank: int
@@ -81,7 +81,7 @@ class Problem:
         """Raise where there are more categories than a solver can take."""
         if (n_categories := self.evidence.schema.n_categories) > most:
             raise DataError(
-                f"{solver.name!r} takes up to {most} categories in all, and there are {n_categories}; "
+                f"solver {solver.name!r} takes at most {most} categories in all, but there are {n_categories}; "
                 "use solver='coupled-nmf'"
             )
 

@@ -54,7 +54,7 @@ class PublishedResampling:
         places = [TablePlaces.of(self.published, table) for table in self.published.tables]
         tables = zip(places, self.published.tables, strict=True)
         trees = self.pmf.trees
-        return [(own, own.shares(trees.of_variables(own.variables).joint(), table)) for own, table in tables]
+        return [(cells, cells.shares(trees.of_variables(cells.variables).joint(), table)) for cells, table in tables]
 
     def refit(self, seed: int, number: int, watch: Watch) -> tuple[JointPMF, StopReason]:
         """Return the model of another sample of people, and why its fit ended."""
@@ -100,7 +100,7 @@ class PublishedResampling:
             return shares
         counts = np.bincount(cells, minlength=table.counts.size)
         people_of, shares_of = places.sums_of_groups(counts, shares)
-        # What chance does to so many people, it does to others by the root of their number.
+        # Chance grows with the root of the number of people: scale it from those simulated to those counted.
         scale = np.sqrt(people_of / np.maximum(table.weight * shares_of, 1.0)).reshape(shares.shape)
         drawn = np.maximum(shares + scale * (places.rescaled(counts, shares) - shares), 0.0)
         return np.asarray(drawn / drawn.sum())
@@ -120,5 +120,5 @@ class PublishedResampling:
         low = np.where(is_known, counts, np.where(table.low > 0, np.maximum(table.low + change, 0.0), 0.0))
         high = np.where(is_known, counts, np.maximum(table.high + change, low))
         axes = range(counts.ndim)
-        totals = {kept: counts.sum(axis=tuple(axis for axis in axes if axis not in kept)) for kept in table.totals}
+        totals = {key: counts.sum(axis=tuple(axis for axis in axes if axis not in key)) for key in table.totals}
         return replace(table, counts=counts, low=low, high=high, totals=totals)

@@ -43,9 +43,9 @@ from twoway.tables.tables import Tables
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # Nats per record by which a higher rank must predict better.
 _LEAST_GAIN = 1e-4
-# Ranks that differ by less than this share of them need not be told apart.
+# Ranks that differ by less than this share need not be distinguished.
 _CLOSE = 0.1
-# A component needs at least so many records.
+# A component needs at least this many records.
 _RECORDS_PER_COMPONENT = 10
 _N_RANDOM, _N_SPLITS, _FIRST_PASSES = 3, 1, 30
 _MOST_PASSES, _MOST_OVER_TABLES = 600, 3000
@@ -127,9 +127,9 @@ class _RankSearch:
         def attempt(rank: int) -> bool:
             watch.show(Progress("choosing the rank", len(tried), len(self.ranks)))
             is_better = try_rank(rank)
+            tried.add(rank)
             if watch.interrupted:  # which cut the fits short
                 raise KeyboardInterrupt
-            tried.add(rank)
             return is_better
 
         with watch.guard():
@@ -140,6 +140,8 @@ class _RankSearch:
                 if high - low < max(2.0, _CLOSE * high):
                     break
                 attempt((low + high) // 2)
+        if not tried:
+            raise KeyboardInterrupt
 
 
 class _RankLadder:
@@ -219,8 +221,6 @@ def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch
         return gain > max(error, _LEAST_GAIN)
 
     search.run(try_rank, lambda: _rank_of_records(search.eligible(tried)), watch)
-    if not tried:
-        raise KeyboardInterrupt
     peak, baseline = _peak_rank(tried).held_out, tried[min(tried)].held_out
     candidates = []
     for rank, trial in sorted(tried.items()):
@@ -277,7 +277,7 @@ def _rank_from_tables(evidence: Evidence, search: _RankSearch, seed: int, watch:
     tables, sets = evidence.tables(evidence.given_order), evidence.sets
     ladder = _RankLadder(sets, _MOST_OVER_TABLES, seed, watch)
     graph = PairGraph.of(tables) if tables.order == 2 else None
-    # Each person is counted in many tables: so many times too often.
+    # Each person is counted in this many tables, on average.
     copies = float(sets.copies.mean())
     n_splits = max(1, int(_SPECTRUM_WORK / tables.schema.n_categories**3))
     tried: dict[int, dict[str, Any]] = {}
@@ -289,15 +289,13 @@ def _rank_from_tables(evidence: Evidence, search: _RankSearch, seed: int, watch:
         trial["aic"] = 2.0 * descent.pmf.n_parameters - 2.0 * log_likelihood
         splits = [] if graph is None else graph.splits(rank + 2, np.random.default_rng(seed))
         if splits:
-            shown = rank_spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
-            trial |= {"singular": shown.singular[rank], "noise": shown.noise}
+            spectrum = rank_spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
+            trial |= {"singular": spectrum.singular[rank], "noise": spectrum.noise}
         has_least_aic = all(trial["aic"] < other["aic"] for other in tried.values())
         tried[rank] = trial
         return _shows_higher_rank(trial) if splits else has_least_aic
 
     search.run(try_rank, lambda: _rank_of_tables(search.eligible(tried))[0], watch)
-    if not tried:
-        raise KeyboardInterrupt
     rank, how = _rank_of_tables(search.eligible(tried))
     return RankChoice(rank, tuple(tried[rank] for rank in sorted(tried)), how, pmf=ladder.fits[rank])
 
@@ -329,7 +327,7 @@ class RankSpectrum:
         return max(1, int(sum(value > CLEAR * self.noise for value in self.singular)))
 
     def strength(self, rank: int) -> float:
-        """Return how far the weakest of so many components stands out: 1 is chance, 3 is clear."""
+        """Return how far the weakest of ``rank`` components stands out: 1 is chance, 3 is clear."""
         if rank > len(self.singular):
             return 0.0
         return self.singular[rank - 1] / self.noise if self.noise > 0 else math.inf
@@ -368,8 +366,8 @@ def rank_spectrum(
         best = max(observed, key=lambda values: float(values[pmf.rank]))
     else:
         # It leaves no room behind. No singular value moves farther than the largest that chance makes by itself.
-        own = scaled((pmf.stacked * pmf.weights) @ pmf.stacked.T)
-        noise = max(float(_rank_spectrum_values(a - b)[0]) for draw in drawn for a, b in zip(draw, own, strict=True))
+        model = scaled((pmf.stacked * pmf.weights) @ pmf.stacked.T)
+        noise = max(float(_rank_spectrum_values(a - b)[0]) for draw in drawn for a, b in zip(draw, model, strict=True))
         best = observed[0]
     return RankSpectrum(tuple(float(value) for value in best), noise)
 

@@ -32,12 +32,12 @@ from twoway.tables.flat_counts import flat_entries
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 
-# The joint of all variables is fitted up to so many cells; else joints of some of them at a time.
+# The joint of all variables is fitted up to this many cells; beyond, joints of some variables at a time.
 _MOST_CELLS, _MOST_PART_CELLS = 2**21, 2**14
 _MOST_PARTS = 100
 # How far the start is from independence: the powers of what one hidden variable makes of it that are tried.
 _POWERS = (0.0, 0.3, 0.6, 0.9)
-# They are compared in so many folds, each without up to this share of the tables, by the errors of so many tables.
+# The number of folds that compare them, the share of the tables that each leaves out, and how many are compared.
 _N_FOLDS, _HELD_OUT, _MOST_COMPARED = 4, 0.25, 16
 # The random models: their number and states, and their passes. More of any change little.
 _N_MODELS, _STATES, _PASSES, _TOL = 5, 60, 60, 1e-5
@@ -52,9 +52,8 @@ def random_reference(evidence: Evidence, smoothing: Smoothing, seed: int, watch:
     models: list[JointPMF] = []
     while len(models) < _N_MODELS and not (models and watch.ends()):
         shares = evidence.sets.shares
-        start = softened_start(
-            random_start(evidence.schema, _STATES, shares, (seed, len(models))), shares, _INDEPENDENT
-        )
+        start = random_start(evidence.schema, _STATES, shares, (seed, len(models)))
+        start = softened_start(start, shares, _INDEPENDENT)
         loop = Loop("what tables leave open", _PASSES, _TOL, watch.quiet())
         models.append(fit_cells_by_em(evidence.sets, start, smoothing, loop).pmf)
     weights = np.concatenate([model.weights for model in models]) / len(models)
@@ -71,12 +70,9 @@ def best_reference_power(evidence: Evidence, smoothing: Smoothing, seed: int, wa
     for held in _reference_folds(tables, random):
         if watch.ends():
             break
-        left = np.ones(len(tables), dtype=bool)
-        left[held] = False
-        others = tables.part(left)
-        single = random_reference(
-            Evidence(evidence.schema, tables=others, threads=evidence.threads), smoothing, seed, watch
-        )
+        others = tables.part(~np.isin(np.arange(len(tables)), held))
+        part_of_evidence = Evidence(evidence.schema, tables=others, threads=evidence.threads)
+        single = random_reference(part_of_evidence, smoothing, seed, watch)
         for number in held[: -(-_MOST_COMPARED // _N_FOLDS)]:
             pair, observed = tables.sets[number].tolist(), tables.array(number) / tables.totals[number]
             part = _grown_reference_part(pair, others.together, ~others.together, np.array(evidence.schema.sizes))
@@ -97,12 +93,12 @@ def _reference_folds(tables: Tables, random: np.random.Generator) -> Iterator[li
         held: list[int] = []
         together = tables.together.copy()
         for number in waiting:
-            one, other = tables.sets[number]
-            together[one, other] = together[other, one] = False
+            first, second = tables.sets[number]
+            together[first, second] = together[second, first] = False
             if len(held) < most and len(PairGraph(together, tables.schema.sizes).groups()) == 1:
                 held.append(number)
             else:
-                together[one, other] = together[other, one] = True
+                together[first, second] = together[second, first] = True
         if not held:
             return
         waiting = [number for number in waiting if number not in held]
@@ -131,12 +127,12 @@ def reference_tables(tables: Tables, single: JointPMF, power: float) -> Tables:
     weight, entries = float(np.median(tables.weights)), {}
     for part in parts:
         joint = reference_joint(tables, single, part, power)
-        for some in combinations(range(len(part)), order):
-            key = tuple(part[place] for place in some)
+        for places in combinations(range(len(part)), order):
+            key = tuple(part[place] for place in places)
             if key not in entries and (order == 3 or not tables.together[key]):
-                others = tuple(place for place in range(len(part)) if place not in some)
+                others = tuple(place for place in range(len(part)) if place not in places)
                 entries[key] = joint.sum(axis=others) * weight
-    return Tables(tables.schema, *flat_entries(order, ((key, own, weight) for key, own in entries.items())))
+    return Tables(tables.schema, *flat_entries(order, ((key, counts, weight) for key, counts in entries.items())))
 
 
 def reference_joint(
@@ -152,14 +148,14 @@ def reference_joint(
     targets = []
     for number, row in enumerate(tables.sets.tolist()):
         if set(row) <= place_of.keys():
-            kept = [place_of[index] for index in row]
-            others = tuple(place for place in range(len(variables)) if place not in kept)
+            places = [place_of[index] for index in row]
+            others = tuple(place for place in range(len(variables)) if place not in places)
             targets.append((others, tables.array(number) / tables.totals[number]))
     for _ in range(_CYCLES):
         before, total = joint, np.zeros_like(joint)
         for others, target in targets:
-            have = joint.sum(axis=others)
-            ratio = np.divide(target, have, out=np.zeros_like(have), where=have > 0)
+            margin = joint.sum(axis=others)
+            ratio = np.divide(target, margin, out=np.zeros_like(margin), where=margin > 0)
             joint = joint * np.expand_dims(ratio, others)
             total += joint
         if np.abs(joint - before).sum() < 2.0 * _SETTLED:
@@ -172,13 +168,13 @@ def _reference_start(
     schema: Schema, single: JointPMF, variables: Sequence[int], power: float, together: Bools
 ) -> Floats:
     """Return a joint between independence and one hidden variable; blocks of variables differ from it by themselves."""
-    own = {index: np.maximum(single.stacked[schema.cells(index)] @ single.weights, _LEAST) for index in variables}
+    shares = {index: np.maximum(single.stacked[schema.cells(index)] @ single.weights, _LEAST) for index in variables}
 
-    def independent(some: Sequence[int]) -> Floats:
-        plain = np.ones(())
-        for index in some:
-            plain = np.multiply.outer(plain, own[index])
-        return plain
+    def independent(block: Sequence[int]) -> Floats:
+        joint = np.ones(())
+        for index in block:
+            joint = np.multiply.outer(joint, shares[index])
+        return joint
 
     joint = independent(variables)
     for block in _reference_blocks(together, variables):
@@ -201,9 +197,7 @@ def _reference_blocks(together: Bools, variables: Sequence[int]) -> Iterator[lis
         same = label[:, None] == label
         same[place] = same[:, place] = True
         inseparable &= same
-    blocks = {
-        tuple(np.flatnonzero(inseparable[one] & inseparable[other]).tolist()) for one, other in np.argwhere(linked)
-    }
+    blocks = {tuple(np.flatnonzero(inseparable[a] & inseparable[b]).tolist()) for a, b in np.argwhere(linked)}
     for block in sorted(blocks):
         if len(block) > 2:
             yield [variables[place] for place in block]
@@ -227,7 +221,7 @@ def _grown_reference_part(part: Sequence[int], linked: NDArray[Any], is_open: Bo
     """Return a part with more variables, in schema order, as long as its joint is small."""
     part = list(part)
     while True:
-        # What has tables with most of them tells most; of these, what has most open pairs with them.
+        # Add what has tables with most of them; of these, what has most open pairs with them.
         gains = linked[part].sum(axis=0) + 0.5 * is_open[part].sum(axis=0)
         gains[part] = -1.0
         gains[sizes * sizes[part].prod() > _MOST_PART_CELLS] = -1.0

@@ -12,6 +12,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design
+from twoway.data.weights import record_weights
 from twoway.datasets.synthetic import draw_records
 from twoway.model.pmf import JointPMF
 from twoway.report import Report
@@ -37,7 +38,7 @@ def sample_as_fitted(report: Report | None, schema: Schema) -> SetsOf:
     """Return what a model of this report was fitted to; the tables of given neighbours count as they did then."""
     if report is None or not report.counts_tables:
         return lambda evidence: evidence.sets
-    edges = [(schema.index(one), schema.index(other)) for one, other in report.edges]
+    edges = [(schema.index(first), schema.index(second)) for first, second in report.edges]
     return lambda evidence: evidence.tree_sets(edges or None)
 
 
@@ -52,7 +53,7 @@ class RecordResampling:
     def __init__(self, records: Records, sets_of: SetsOf = lambda evidence: evidence.sets) -> None:
         self._records = records = records.for_fit()
         self._sets_of = sets_of
-        weights = np.ones(records.n_records) if records.weights is None else records.weights
+        weights = record_weights(records)
         self._people = weights if records.people is None else records.people
         self._each = weights / self._people
 
@@ -98,7 +99,7 @@ class DesignResampling:
     def of(cls, design: Design, records: Records, n: int, sets_of: SetsOf) -> DesignResampling:
         """Return ``n`` samples of a design from records in the order of its entries; or its replicate weights."""
         opened, unit = opened_design(design, records), records.weight_totals.unit
-        weights = (np.ones(records.n_records) if records.weights is None else records.weights) / unit
+        weights = record_weights(records) / unit
         if isinstance(opened, ReplicateWeights):
             samples: tuple[WeightsOf, Floats] = lambda _, number: opened.weights[:, number] / unit, opened.scales
         else:
@@ -123,8 +124,8 @@ class DesignResampling:
         steps = _STEP * np.sqrt(1.0 - shares)
 
         def one_by_one(_: int, number: int) -> Floats:
-            own = of_unit[number]
-            times = 1.0 - np.where(of_unit == own, _STEP / n_units[own], 0.0)
+            stratum = of_unit[number]
+            times = 1.0 - np.where(of_unit == stratum, _STEP / n_units[stratum], 0.0)
             times[number] += _STEP
             return np.asarray(weights * times[unit_of])
 
@@ -159,7 +160,7 @@ class TableResampling:
         self._model = [pmf.trees.of_variables(row).joint() for row in tables.sets.tolist()]
 
     def _observed_shares(self) -> Floats:
-        """Return how often each variable was observed, (n_variables,), if so many people make these tables."""
+        """Return how often each variable was observed, (n_variables,), if these people make these tables."""
         tables = self._tables
         rows = np.zeros((len(tables), len(tables.schema)))
         np.put_along_axis(rows, tables.sets.astype(np.int64), 1.0, axis=1)
@@ -190,16 +191,17 @@ class TableResampling:
 
     def _apart(self, random: np.random.Generator) -> list[Floats]:
         """Return each table's shares, drawn on its own."""
-        return [
-            random.multinomial(max(1, round(total)), model.ravel() / model.sum()) / max(1, round(total))
-            for total, model in zip(self._n_records, self._model, strict=True)
-        ]
+        drawn = []
+        for place, model in enumerate(self._model):
+            total = max(1, round(self._n_records[place]))
+            drawn.append(random.multinomial(total, model.ravel() / model.sum()) / total)
+        return drawn
 
     def _with_noise(self, random: np.random.Generator, shares: list[Floats]) -> list[Floats]:
         """Return shares as a release would have made them, without a negative one."""
         noisy = []
         for share, variance, total in zip(shares, self._tables.noise, self._tables.totals, strict=True):
-            drawn = nonnegative_noisy(share.ravel() + random.normal(0.0, math.sqrt(variance) / total, share.size))
+            drawn = nonnegative_noisy(random.normal(share.ravel(), math.sqrt(variance) / total))
             # Where noise left nothing of a table, a fit still needs shares.
             noisy.append(drawn / drawn.sum() if drawn.any() else np.full(share.size, 1.0 / share.size))
         return noisy
@@ -217,7 +219,7 @@ class TableResampling:
                 drawn.append(model)
                 continue
             total = counted.totals[place]
-            # What chance does to so many people, it does to others by the root of their number.
+            # Chance grows with the root of the number of people: scale it from those simulated to those counted.
             scale = math.sqrt(float(total) / float(weight))
             share = np.maximum(model + scale * (counted.array(place) / total - model), 0.0)
             drawn.append(share / share.sum())

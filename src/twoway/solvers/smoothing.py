@@ -52,7 +52,7 @@ class Smoothing(NamedTuple):
 
     @classmethod
     def of_report(cls, report: Report, schema: Schema) -> Smoothing:
-        """Return the smoothing that a report tells of."""
+        """Return the smoothing that a report records."""
         return cls(report.smoothing, report.weight_smoothing, cls.times_by_name(report.smoothing_times, schema))
 
     @staticmethod
@@ -138,13 +138,13 @@ def choose_smoothing(
     def evaluate(smoothing: Smoothing) -> SmoothingTrial:
         if smoothing not in tried:
             watch.show(Progress("choosing the smoothing", len(tried), _USUAL_TRIALS))
-            fits = [refit(train, smoothing) for train, _ in folds]
+            fits = [(refit(train, smoothing), held) for train, held in folds]
             if watch.interrupted:  # which cut the fits short
                 raise KeyboardInterrupt
-            scored = [(pmf, held) for pmf, (_, held) in zip(fits, folds, strict=True)]
-            held_out = HeldOut.of_folds(held_out_scores(*each) for each in scored)
-            of_cells = np.concatenate([held_out_cell_scores(*each) for each in scored])
-            tried[smoothing] = SmoothingTrial(smoothing, held_out, all(map(is_one_component, fits)), of_cells)
+            held_out = HeldOut.of_folds(held_out_scores(*each) for each in fits)
+            of_cells = np.concatenate([held_out_cell_scores(*each) for each in fits])
+            is_plain = all(is_one_component(pmf) for pmf, _ in fits)
+            tried[smoothing] = SmoothingTrial(smoothing, held_out, is_plain, of_cells)
         return tried[smoothing]
 
     with watch.guard():
@@ -250,16 +250,16 @@ class _CellsToSmooth:
     def __init__(self, held_out: Sequence[Records], copies: float) -> None:
         schema, blocks = held_out[0].schema, [held.as_block() for held in held_out]
         of_cell = np.repeat(np.arange(len(schema)), schema.sizes)
-        shown = [of_cell[block.cells[block.pointers[0] : block.pointers[-1]]] for block in blocks]
+        variables = [of_cell[block.cells[block.pointers[0] : block.pointers[-1]]] for block in blocks]
         weights = [np.repeat(block.weights, np.diff(block.pointers)) for block in blocks]
         self.copies, self.shape = copies, (len(held_out), len(schema))
-        self.variables, self.weights = np.concatenate(shown), np.concatenate(weights)
-        self._place = np.repeat(np.arange(len(held_out)), list(map(len, shown))) * len(schema) + self.variables
+        self.variables, self.weights = np.concatenate(variables), np.concatenate(weights)
+        self._place = np.repeat(np.arange(len(held_out)), list(map(len, variables))) * len(schema) + self.variables
 
     def clear_gains(self, trial: SmoothingTrial, other: SmoothingTrial, ratios: Floats) -> Floats:
         """Return by how much another trial predicts each variable better, (n_variables,); 0 where that is not clear.
 
-        It has so many times the smoothing, ``ratios``. The standard error is that among cells or that among folds,
+        It has ``ratios`` times the smoothing. The standard error is that among cells or that among folds,
         whichever is larger: a fold that ends in another optimum moves all of its cells. Less smoothing gains a little
         in most cells and loses much in few, of which none may have been held out: one more is assumed.
         """
@@ -294,7 +294,7 @@ def _smooth_variables(
     """
     (factors, weights, _), n_variables = best.smoothing, cells.shape[1]
     ratios = np.array([trial.smoothing.factors for trial in amounts]) / common.smoothing.factors
-    gains = np.array([cells.clear_gains(common, *each) for each in zip(amounts, ratios, strict=True)])
+    gains = np.array([cells.clear_gains(common, trial, ratios[place]) for place, trial in enumerate(amounts)])
     gains[np.abs(np.log(ratios)) < math.log(_NEAR)] = 0.0
     step, times = np.where(gains.any(axis=0), ratios[gains.argmax(axis=0)], 1.0), np.ones(n_variables)
     for _ in range(_MOST_STEPS):

@@ -51,7 +51,7 @@ class SPA:
                 "solver='coupled-nmf'"
             )
         if len(splits) > 1:
-            # Plain least squares tell a good split from a bad one at a tenth of the cost.
+            # Plain least squares separate good splits from bad ones at a tenth of the cost.
             quick = [pairs.divergence(solve_split_by_spa(pairs, split, rank, exact=False)) for split in splits]
             splits = [splits[int(np.argmin(quick))]]
         pmf = solve_split_by_spa(pairs, splits[0], rank)

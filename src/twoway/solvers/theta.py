@@ -71,11 +71,11 @@ def expected_counts(
 
 def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: TreeRows | None) -> ExpectedCounts:
     """Return the sums of the E-step over a block of records."""
-    # Kernels are imported where the block is: one that travelled there would be compiled anew.
+    # Import kernels where the block is: a pickled kernel would be compiled again.
     from twoway.kernels.expectation import expect
     from twoway.kernels.lanes import lane_layout
 
-    if not theta.flags.writeable:  # as one that has travelled is: a type of its own
+    if not theta.flags.writeable:  # as after pickling; numba would compile another copy for it
         theta = theta.copy()
     counts = np.zeros(theta.shape)
     _, prototype = lane_layout(rank)

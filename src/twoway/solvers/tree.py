@@ -39,11 +39,11 @@ _SHARE_SMOOTHING = 1e-6
 # Passes over tables cost little, and the last of a divergence matters.
 _TABLE_PASSES, _TABLE_TOL = 5000, 1e-6
 _PASSES_OF_CHOICE, _FIRST_PASSES = 60, 30
-# Observed cells on which starts race, for so many passes, and passes over all records behind that where there are more.
+# Observed cells on which starts race, their passes, and passes over all records after that where there are more.
 _RACE_CELLS, _RACE_PASSES, _FINAL_PASSES = 1_000_000, 30, 30
-# Where pairs have no table nor others that tell of them: more states, and smoothing only where nothing else decides.
+# Where pairs have no table, nor others that imply it: more states, and smoothing only where nothing else decides.
 _OPEN_STATES, _OPEN_SMOOTHING = 24, Smoothing(0.02, 0.02)
-# Their fits go on in stages, after each of which the tables that are off count more, up to so many times.
+# Their fits go on in stages. After each, tables that are off count more, up to this many times.
 _STAGES, _STAGE_PASSES, _STAGE_TOL, _LAST_TOL, _MOST_TIMES = 8, 300, 1e-5, 3e-4, 8.0
 _LITTLE_SPREAD = 0.1
 # The smoothing of the random models that say what tables leave open.
@@ -55,7 +55,7 @@ _REFERENCE = {3: 0.2, 2: 0.02}
 _MOST_SPA_CATEGORIES = 1000
 USUAL_STATES = 12
 """States of each hidden variable, unless the caller says how many: predictions hardly depend on it."""
-# Tried besides: fewer, then ever more where there are records enough to tell.
+# Also tried: fewer states, then more and more where there are enough records to compare them.
 _FEW_STATES, _MORE_STATES, _RECORDS_PER_STATE = 6, (24, 48), 200
 
 
@@ -90,11 +90,11 @@ class Tree:
                 tree, problem = self._chosen_form(problem)
             choice, short = tree._choose_smoothing(problem)
             problem = replace(problem, smoothing=choice.smoothing)
-        records, raced = evidence.records, problem
-        is_large = records is not None and records.n_observed > _RACE_CELLS
-        if records is not None and is_large:
-            # A sample tells good starts from bad ones, and leads near the end, as well as all records do.
-            sample = records.sample(_RACE_CELLS, seed=problem.seed)
+        raced = problem
+        if is_large := evidence.records is not None and evidence.records.n_observed > _RACE_CELLS:
+            # A sample separates good starts from bad ones, and leads near the end, as well as all records do.
+            assert evidence.records is not None
+            sample = evidence.records.sample(_RACE_CELLS, seed=problem.seed)
             raced = replace(problem, evidence=Evidence(evidence.schema, records=sample, threads=evidence.threads))
         starts = [short] if short is not None and watch.interrupted else []  # it is the best so far
         while len(starts) < self.n_starts and not (starts and watch.ends()):
@@ -105,10 +105,10 @@ class Tree:
         quick = replace(solver, max_iter=_RACE_PASSES)
         solution = MultiStart.race(quick, [replace(raced, number=n, start=start) for n, start in enumerate(starts)])
         if not watch.ends():
-            final, here = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver, solution.pmf
+            final, start = replace(solver, max_iter=_FINAL_PASSES) if is_large else solver, solution.pmf
             if solver.reference is not None:
-                final, here = solver.nearing(problem, here)
-            last = final.solve(replace(problem, start=here))
+                final, start = solver.nearing(problem, start)
+            last = final.solve(replace(problem, start=start))
             solution = replace(last, others=(solution.as_start(), *solution.others))
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
 
@@ -143,7 +143,7 @@ class Tree:
         return tree, problem
 
     def _first_fold(self, problem: Problem) -> HeldOut | None:
-        """Return how well a short fit predicts the first fold; None where there is none, or no record."""
+        """Return how well a short fit predicts the first fold; None without folds or records."""
         evidence = problem.evidence
         if evidence.records is None:
             return None
@@ -173,8 +173,8 @@ class Tree:
         if not evidence.has_counts:
             # Shares that add up to one person, or to a hundred, are taken to count as many as tables without a total.
             amount *= min(1.0, float(np.median(tables.weights)) / NOMINAL_TOTAL)
-        given = evidence, Smoothing(amount, amount), problem.seed, problem.watch
-        power, single = best_reference_power(*given), random_reference(*given)
+        options = evidence, Smoothing(amount, amount), problem.seed, problem.watch
+        power, single = best_reference_power(*options), random_reference(*options)
         return None if problem.watch.ends() else reference_tables(tables, single, power)
 
     def n_hidden(self, evidence: Evidence) -> int:

@@ -10,6 +10,7 @@ A tree of visible variables is one of hidden variables that are copies of them, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
+from twoway.data.weights import record_weights
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets
@@ -57,22 +59,22 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     each category of a variable's parent, and also that by which it is drawn to the two-way tables of all records.
     The objective is the negative log-likelihood for each unit of weight, with the penalty that smoothing stands for.
     """
-    problem = _TreeMixtureData.of(records, smoothing, start)
-    first_shares = start.memberships(records) * problem.weights[:, None]
+    data = _TreeMixtureData.of(records, smoothing, start)
     shapes_move = True
 
-    def advance(here: _TreeMixtureAt | None) -> tuple[_TreeMixtureAt, float]:
+    def advance(here: _TreeMixture | None) -> tuple[_TreeMixture, float]:
         nonlocal shapes_move
         if here is None or shapes_move:
-            following = problem.evaluated(problem.with_new_shapes(first_shares if here is None else here.shares))
+            memberships = (start.memberships(records) * data.weights[:, None]).T if here is None else here.memberships
+            following = data.with_new_shapes(memberships)
             if here is None or following.objective <= here.objective:
                 return following, following.objective
             shapes_move = False  # these are no better: keep the old ones from here on
-        following = problem.evaluated(problem.step(here.mixture, here.shares))
+        following = data.step(here)
         return following, following.objective
 
     last, objectives, stop_reason = loop.follow(advance)
-    return Descent(problem.visible(last.mixture).pmf(), tuple(objectives), stop_reason)
+    return Descent(data.visible(last).pmf(), tuple(objectives), stop_reason)
 
 
 def chow_liu_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
@@ -83,29 +85,23 @@ def chow_liu_edges(records: Records, weights: Floats) -> list[tuple[int, int]]:
     return [(variables[parent], variable) for parent, variable in zip(parents[1:], variables[1:], strict=True)]
 
 
-class _Tree(NamedTuple):
-    visible: VisibleTree
+class _Prior(NamedTuple):
+    """What smoothing says of a tree."""
+
     pseudo_counts: Floats
-    """What smoothing adds to the counts of the tables' cells."""
-    plain_prior: float
+    """What it adds to the counts of the tables' cells."""
+    plain: float
     """The logarithm of the prior where no variable depends on its parent, from which the penalty is counted."""
 
 
 class _TreeMixture(NamedTuple):
-    shares: Floats
-    trees: list[_Tree]
-
-    @property
-    def visible(self) -> list[VisibleTree]:
-        return [tree.visible for tree in self.trees]
-
-
-class _TreeMixtureAt(NamedTuple):
     """A mixture, and what records say of it."""
 
-    mixture: _TreeMixture
     shares: Floats
-    """The weight of each record in each tree, (n_records, M)."""
+    trees: Sequence[VisibleTree]
+    priors: Sequence[_Prior]
+    memberships: Floats
+    """The weight of each record in each tree, (M, n_records)."""
     objective: float
 
 
@@ -116,33 +112,24 @@ class _TreeMixtureData:
     schema: Schema
     order: Ints
     """(N,): the variable in each column."""
+    sizes: Ints
+    offsets: Ints
     codes: NDArray[np.int32]
     """(n_records, N), -1 where a cell is missing."""
     weights: Floats
     """(n_records,)."""
     smoothing: Smoothing
-    start: JointPMF | None = None
+    starts: Floats
+    """(n_categories, M): the shares of each variable's categories in the components of the start."""
 
     @classmethod
     def of(cls, records: Records, smoothing: Smoothing, start: JointPMF | None = None) -> _TreeMixtureData:
-        order = np.array(sorted(range(len(records.schema)), key=records.schema.names.__getitem__))
-        weights = np.ones(records.n_records) if records.weights is None else records.weights
-        codes = np.ascontiguousarray(records.codes()[:, order])
-        return cls(records.schema, order, codes, weights, smoothing, start)
-
-    @cached_property
-    def starts(self) -> Floats:
-        """(n_categories, M): the shares of each variable's categories in the components of the start."""
-        assert self.start is not None
-        return np.vstack([self.start.factors[variable] for variable in self.order])
-
-    @cached_property
-    def sizes(self) -> Ints:
-        return np.array(self.schema.sizes)[self.order]
-
-    @cached_property
-    def offsets(self) -> Ints:
-        return np.concatenate([[0], np.cumsum(self.sizes)])
+        schema = records.schema
+        order = np.array(sorted(range(len(schema)), key=schema.names.__getitem__))
+        sizes, codes = np.array(schema.sizes)[order], np.ascontiguousarray(records.codes()[:, order])
+        starts = np.empty((0, 0)) if start is None else np.vstack([start.factors[variable] for variable in order])
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(schema, order, sizes, offsets, codes, record_weights(records), smoothing, starts)
 
     # Pairs of variables
 
@@ -171,9 +158,9 @@ class _TreeMixtureData:
     def count_pairs(self, weights: Floats) -> PairCounts:
         """Return how often each two categories are observed together, (n_categories, n_categories)."""
         indicators, expand = self._indicators
-        kept = np.flatnonzero(weights > _LITTLE)
-        some = indicators[kept]
-        counts = some.T @ (some * weights[kept, None].astype(np.float32))
+        rows = np.flatnonzero(weights > _LITTLE)
+        shown = indicators[rows]
+        counts = shown.T @ (shown * weights[rows, None].astype(np.float32))
         return np.asarray(np.maximum(expand @ (expand @ counts).T, np.float32(0.0)))
 
     @cached_property
@@ -193,34 +180,31 @@ class _TreeMixtureData:
 
     # Trees
 
-    def with_new_shapes(self, shares: Floats) -> _TreeMixture:
-        """Return the Chow-Liu tree of each component, with a record of the share (n_records, M) in each."""
-        trees = [self._chow_liu_tree(component, weights) for component, weights in enumerate(shares.T)]
-        return _TreeMixture(self._component_shares(shares), trees)
+    def with_new_shapes(self, memberships: Floats) -> _TreeMixture:
+        """Return the Chow-Liu trees of the records with these weights in each, (M, n_records)."""
+        trees = [self._chow_liu_tree(component, weights) for component, weights in enumerate(memberships)]
+        return self._evaluated(memberships, *zip(*trees, strict=True))
 
-    def step(self, mixture: _TreeMixture, shares: Floats) -> _TreeMixture:
-        """Return the M-step of trees that keep their shapes, with a record of the share (n_records, M) in each."""
-        counts = visible_counts(self.codes, shares.T, mixture.visible)
-        trees = [
-            tree._replace(visible=tree.visible.maximized(own + tree.pseudo_counts))
-            for tree, own in zip(mixture.trees, counts, strict=True)
-        ]
-        return _TreeMixture(self._component_shares(shares), trees)
+    def step(self, here: _TreeMixture) -> _TreeMixture:
+        """Return the M-step of trees that keep their shapes."""
+        counts = visible_counts(self.codes, here.memberships, here.trees)
+        parts = zip(here.trees, counts, here.priors, strict=True)
+        trees = [tree.maximized(expected + prior.pseudo_counts) for tree, expected, prior in parts]
+        return self._evaluated(here.memberships, trees, here.priors)
 
-    def evaluated(self, mixture: _TreeMixture) -> _TreeMixtureAt:
-        """Return where a mixture is."""
-        log_likelihood, memberships = visible_memberships(self.codes, self.weights, mixture.shares, mixture.visible)
-        log_prior = self.smoothing.weights * np.log(mixture.shares * len(mixture.shares)).sum()
-        for tree in mixture.trees:
-            log_prior += times_log(tree.pseudo_counts, tree.visible.tables).sum() - tree.plain_prior
-        return _TreeMixtureAt(mixture, memberships.T, -float((log_likelihood + log_prior) / self.weights.sum()))
+    def _evaluated(self, memberships: Floats, trees: Sequence[VisibleTree], priors: Sequence[_Prior]) -> _TreeMixture:
+        """Return the mixture of trees to which these parts of the records belong, and what all records say of it."""
+        totals = memberships.sum(axis=1) + self.smoothing.weights
+        shares = np.asarray(totals / totals.sum())
+        log_likelihood, following = visible_memberships(self.codes, self.weights, shares, trees)
+        log_prior = self.smoothing.weights * np.log(shares * len(shares)).sum()
+        for tree, prior in zip(trees, priors, strict=True):
+            log_prior += times_log(prior.pseudo_counts, tree.tables).sum() - prior.plain
+        objective = -float((log_likelihood + log_prior) / self.weights.sum())
+        return _TreeMixture(shares, trees, priors, following, objective)
 
-    def _component_shares(self, shares: Floats) -> Floats:
-        totals = shares.sum(axis=0) + self.smoothing.weights
-        return np.asarray(totals / totals.sum())
-
-    def _chow_liu_tree(self, component: int, weights: Floats) -> _Tree:
-        """Return the Chow-Liu tree of a component, with records of these weights (n_records,) in it."""
+    def _chow_liu_tree(self, component: int, weights: Floats) -> tuple[VisibleTree, _Prior]:
+        """Return the Chow-Liu tree of a component, with records of these weights (n_records,) in it, and its prior."""
         pairs, amount = self.count_pairs(weights), self.smoothing.factors
         variables, parents = self.strongest_tree(pairs)
         rows, columns = VisibleTree.shape(variables, parents, self.sizes)
@@ -237,12 +221,10 @@ class _TreeMixtureData:
             plain += times_log(of_pairs, overall / amount).sum()
         pseudo_counts = of_pairs + amount * around
         tree = VisibleTree(rows, around, columns).maximized(pairs[cells].astype(np.float64) + pseudo_counts)
-        return _Tree(tree, pseudo_counts, float(plain))
+        return tree, _Prior(pseudo_counts, float(plain))
 
     def visible(self, mixture: _TreeMixture) -> VisibleMixture:
         """Return the mixture with the variables in the order of the schema."""
-        trees = []
-        for tree in mixture.visible:
-            rows = tree.rows._replace(variables=self.order[tree.rows.variables])
-            trees.append(tree._replace(rows=rows))
+        rows = [tree.rows._replace(variables=self.order[tree.rows.variables]) for tree in mixture.trees]
+        trees = [tree._replace(rows=own) for tree, own in zip(mixture.trees, rows, strict=True)]
         return VisibleMixture(self.schema, mixture.shares, tuple(trees))

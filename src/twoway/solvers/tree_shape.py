@@ -37,14 +37,13 @@ class TreeShape:
     def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
         """Return the hidden variables of a tree of visible ones."""
         n_variables, neighbours = len(names), _tree_shape_neighbours(len(names), edges)
-        is_inner = [len(some) > 1 for some in neighbours]
+        is_inner = [len(adjacent) > 1 for adjacent in neighbours]
         if not any(is_inner):
             return cls((-1,), (0,) * n_variables, (0,))
         # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
         root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
-        owners, parents = _tree_shape_from_root(
-            root, [[other for other in some if is_inner[other]] for some in neighbours]
-        )
+        inner = [[other for other in adjacent if is_inner[other]] for adjacent in neighbours]
+        owners, parents = _tree_shape_from_root(root, inner)
         number = {owner: place for place, owner in enumerate(owners)}
         homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
         return cls(tuple(parents), tuple(homes), tuple(owners))
@@ -53,19 +52,19 @@ class TreeShape:
 def _tree_shape_neighbours(n_vertices: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Return the neighbours of each vertex, in ascending order."""
     neighbours: list[list[int]] = [[] for _ in range(n_vertices)]
-    for one, other in edges:
-        neighbours[one].append(other)
-        neighbours[other].append(one)
-    return [sorted(some) for some in neighbours]
+    for first, second in edges:
+        neighbours[first].append(second)
+        neighbours[second].append(first)
+    return list(map(sorted, neighbours))
 
 
 def _tree_shape_from_root(root: int, neighbours: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
     """Return the vertices of a tree, parents before children, and the place of each one's parent; -1 for the root."""
     vertices, parents = [root], [-1]
-    for here, vertex in enumerate(vertices):
-        children = [other for other in neighbours[vertex] if here == 0 or other != vertices[parents[here]]]
+    for place, vertex in enumerate(vertices):
+        children = [other for other in neighbours[vertex] if place == 0 or other != vertices[parents[place]]]
         vertices += children
-        parents += [here] * len(children)
+        parents += [place] * len(children)
     return vertices, parents
 
 

@@ -1,4 +1,4 @@
-"""Where fits of hidden variables on a tree begin, and the shape of the tree."""
+"""Where fits of hidden variables on a tree begin."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def visible_tree_start(
     of which 0 is the visible tree itself.
     """
     schema, shares = evidence.schema, evidence.sets.shares
-    own = [shares[schema.cells(index)] for index in range(len(schema))]
+    of_variable = [shares[schema.cells(index)] for index in range(len(schema))]
     of_set = {tuple(pair): table for table, pair in enumerate(evidence.tables(2).sets.tolist())}
     generators = [np.random.default_rng([*seeds, schema_hash(name)]) for name in schema.names]
     noise, openness = spread * _NOISE, spread * _OPENNESS
     # (n_states, categories of the owner): the states that stand for each category.
-    states = [_states_of_categories(own[owner], n_states, noise, generators[owner]) for owner in shape.owners]
-
-    for number, (owner, stands) in enumerate(zip(shape.owners, states, strict=True)):
+    states = []
+    for owner in shape.owners:
+        stands = _states_of_categories(of_variable[owner], n_states, noise, generators[owner])
         open_to = generators[owner].dirichlet(np.ones(n_states), stands.shape[1]).T
-        states[number] = (1.0 - openness) * stands + openness * open_to
+        states.append((1.0 - openness) * stands + openness * open_to)
 
     def table(first: int, second: int) -> Floats:
-        plain = np.outer(own[first], own[second])
+        plain = np.outer(of_variable[first], of_variable[second])
         if (place := of_set.get((min(first, second), max(first, second)))) is None:
             return plain
         counts = evidence.tables(2).array(place)
@@ -84,14 +84,14 @@ def visible_tree_start(
     factors = []
     for index, (home, random) in enumerate(zip(shape.homes, generators, strict=True)):
         owner = shape.owners[home]
-        with_owner = np.diag(own[owner]) if owner == index else table(owner, index)
+        with_owner = np.diag(of_variable[owner]) if owner == index else table(owner, index)
         factors.append(columns(states[home] @ with_owner, random))
     edges = enumerate(zip(shape.owners[1:], shape.parents[1:], strict=True), start=1)
     transitions = [
         columns(states[parent] @ table(shape.owners[parent], owner) @ states[child].T, generators[owner])
         for child, (owner, parent) in edges
     ]
-    weights = states[0] @ own[shape.owners[0]]
+    weights = states[0] @ of_variable[shape.owners[0]]
     tree = HiddenTree(shape.parents, shape.homes, weights / weights.sum(), tuple(transitions), tuple(factors))
     return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
 
@@ -170,7 +170,7 @@ def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: 
 
 
 def with_more_states(pmf: JointPMF, least: int, names: Collection[str]) -> JointPMF:
-    """Return nearly the same model with at least so many states of each hidden variable.
+    """Return nearly the same model with at least ``least`` states of each hidden variable.
 
     Several states begin as copies that differ a little in the variables named, so that a fit can part them.
     """
@@ -180,14 +180,14 @@ def with_more_states(pmf: JointPMF, least: int, names: Collection[str]) -> Joint
 
     def repeated(matrix: Floats, rows: int, columns: int, noise: float = 0.0) -> Floats:
         """Return a matrix with copies of states, in rows and in columns; columns still sum to one."""
-        wide = np.repeat(np.repeat(matrix / rows, rows, axis=0), columns, axis=1)
-        wide *= 1.0 + noise * random.random(wide.shape)
+        wide = np.repeat(np.repeat(matrix, rows, axis=0), columns, axis=1)
+        wide = random.uniform(wide, (1.0 + noise) * wide)
         return np.asarray(wide / wide.sum(axis=0))
 
     weights = repeated(tree.weights[:, None], copies[0], 1)[:, 0]
     edges = zip(tree.transitions, copies[1:], tree.parents[1:], strict=True)
-    transitions = tuple(repeated(matrix, own, copies[parent]) for matrix, own, parent in edges)
-    leaves = zip(pmf.schema.names, tree.factors, tree.homes, strict=True)
-    factors = tuple(repeated(own, 1, copies[home], _COPY_NOISE * (name in names)) for name, own, home in leaves)
+    transitions = tuple(repeated(matrix, n_rows, copies[parent]) for matrix, n_rows, parent in edges)
+    noise = [_COPY_NOISE * (name in names) for name in pmf.schema.names]
+    factors = tuple(repeated(tree.factors[n], 1, copies[home], noise[n]) for n, home in enumerate(tree.homes))
     wider = HiddenTree(tree.parents, tree.homes, weights, transitions, factors)
     return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (wider,)))

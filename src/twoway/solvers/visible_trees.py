@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
 from twoway.data.stored_records import Block, RecordSource
+from twoway.data.weights import record_weights
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
@@ -45,10 +46,10 @@ class VisibleTree(NamedTuple):
         """
         from twoway.kernels.visible_trees import VisibleRows
 
-        own = sizes[variables]
-        n_columns = np.where(parents >= 0, own[parents], 1)
-        rows = VisibleRows(variables, parents, own, np.concatenate([[0], np.cumsum(own * n_columns)]))
-        vertex = np.repeat(np.arange(len(variables)), own * n_columns)
+        n_rows = sizes[variables]
+        n_columns = np.where(parents >= 0, n_rows[parents], 1)
+        rows = VisibleRows(variables, parents, n_rows, np.concatenate([[0], np.cumsum(n_rows * n_columns)]))
+        vertex = np.repeat(np.arange(len(variables)), n_rows * n_columns)
         column = (np.arange(rows.firsts[-1]) - rows.firsts[vertex]) % n_columns[vertex]
         return rows, np.concatenate([[0], np.cumsum(n_columns)])[vertex] + column
 
@@ -60,7 +61,7 @@ class VisibleTree(NamedTuple):
             if len(factor) == factor.shape[1] and np.array_equal(factor, np.eye(len(factor))):
                 copies.setdefault(home, variable)
         if len(copies) < tree.n_hidden:
-            raise DataError("the hidden variables of this mixture of trees are no copies of visible ones")
+            raise DataError("the hidden variables of this mixture of trees are not copies of visible variables")
         variables, parents = [copies[home] for home in range(tree.n_hidden)], list(tree.parents)
         tables = [tree.weights[:, None], *tree.transitions]
         for variable, home in enumerate(tree.homes):
@@ -70,7 +71,7 @@ class VisibleTree(NamedTuple):
                 tables.append(tree.factors[variable])
         sizes = np.array([len(factor) for factor in tree.factors])
         rows, columns = cls.shape(np.array(variables), np.array(parents), sizes)
-        return cls(rows, np.concatenate([table.ravel() for table in tables]), columns)
+        return cls(rows, _flat_visible(tables), columns)
 
     def maximized(self, counts: Floats) -> VisibleTree:
         """Return the tree of the same shape that best explains expected counts."""
@@ -79,10 +80,10 @@ class VisibleTree(NamedTuple):
     def split_tables(self) -> list[Floats]:
         """Return the tables (n_categories, n_categories of the parent) of all vertices; the root's has one column."""
         parts = np.split(self.tables, self.rows.firsts[1:-1])
-        return [part.reshape(size, -1) for part, size in zip(parts, self.rows.sizes, strict=True)]
+        return [part.reshape(self.rows.sizes[vertex], -1) for vertex, part in enumerate(parts)]
 
     def vertex_shares(self) -> list[Floats]:
-        """Return the shares of each vertex' categories."""
+        """Return the shares of each vertex's categories."""
         shares: list[Floats] = []
         for table, parent in zip(self.split_tables(), self.rows.parents.tolist(), strict=True):
             shares.append(table @ (shares[parent] if shares else np.ones(1)))
@@ -92,25 +93,25 @@ class VisibleTree(NamedTuple):
         """Return the joint shares of each vertex and its parent."""
         shares, above = self.vertex_shares(), [np.ones(1)]
         above += [shares[parent] for parent in self.rows.parents[1:].tolist()]
-        return [table * own for table, own in zip(self.split_tables(), above, strict=True)]
+        return [table * columns for table, columns in zip(self.split_tables(), above, strict=True)]
 
     def hidden(self) -> HiddenTree:
         """Return a tree with a hidden copy of each variable that has children, to which those without are attached."""
         variables, parents = self.rows.variables.tolist(), self.rows.parents.tolist()
         tables = self.split_tables()
-        inner = sorted({0, *parents[1:]})
+        inner = sorted({0, *parents} - {-1})
         number = {vertex: place for place, vertex in enumerate(inner)}
-        homes, factors = [0] * len(variables), [np.empty((0, 0))] * len(variables)
+        homes, factors = dict[int, int](), dict[int, Floats]()
         for vertex, variable in enumerate(variables):
             is_inner = vertex in number
             homes[variable] = number[vertex if is_inner else parents[vertex]]
             factors[variable] = np.eye(len(tables[vertex])) if is_inner else tables[vertex]
         return HiddenTree(
             (-1, *(number[parents[vertex]] for vertex in inner[1:])),
-            tuple(homes),
+            tuple(homes[variable] for variable in sorted(homes)),
             tables[0][:, 0],
             tuple(tables[vertex] for vertex in inner[1:]),
-            tuple(factors),
+            tuple(factors[variable] for variable in sorted(factors)),
         )
 
 
@@ -125,8 +126,8 @@ class VisibleCounts(NamedTuple):
 
     def plus(self, other: VisibleCounts) -> VisibleCounts:
         """Return the sum of both."""
-        both = [one + two for one, two in zip(self.of_trees, other.of_trees, strict=True)]
-        return VisibleCounts(self.totals + other.totals, both, self.log_likelihood + other.log_likelihood)
+        of_trees = list(map(np.add, self.of_trees, other.of_trees))
+        return VisibleCounts(self.totals + other.totals, of_trees, self.log_likelihood + other.log_likelihood)
 
 
 def visible_memberships(
@@ -155,6 +156,11 @@ def visible_counts(codes: NDArray[np.int32], memberships: Floats, trees: Sequenc
     return of_trees
 
 
+def _flat_visible(tables: Sequence[Floats]) -> Floats:
+    """Return tables one behind the other in a flat array."""
+    return np.concatenate([table.ravel() for table in tables])
+
+
 def _normalized_visible(counts: Floats, columns: Ints, otherwise: Floats) -> Floats:
     """Return the shares in each column of counts; others where a column has none."""
     totals = np.bincount(columns, counts)[columns]
@@ -171,13 +177,13 @@ class VisibleMixture:
 
     @classmethod
     def of(cls, pmf: JointPMF) -> VisibleMixture:
-        """Return the mixture that a model is; one whose hidden variables are no copies of visible ones is an error."""
+        """Return the mixture that a model is, or raise if its hidden variables are not copies of visible ones."""
         trees = tuple(VisibleTree.of_hidden(tree) for tree in pmf.trees.trees)
         return cls(pmf.schema, pmf.trees.shares, trees)
 
     def pmf(self) -> JointPMF:
         """Return the model: each variable that has children gets a hidden copy."""
-        # Those with one hidden variable do not become one, so that they can be told apart again.
+        # Trees of one hidden variable are not merged, so that they can be separated again.
         return JointPMF.from_trees(self.schema, Trees(self.shares, tuple(tree.hidden() for tree in self.trees)))
 
     def expected(self, records: RecordSource, threads: int | None) -> VisibleCounts:
@@ -223,11 +229,9 @@ class VisibleMixture:
 
     def log_prior(self, prior: VisibleCounts) -> float:
         """Return the log-probability of pseudo-counts."""
-        of_trees = zip(prior.of_trees, self.trees, strict=True)
-        return float(
-            times_log(prior.totals, self.shares).sum()
-            + sum(times_log(own, tree.tables).sum() for own, tree in of_trees)
-        )
+        trees = zip(prior.of_trees, self.trees, strict=True)
+        of_trees = sum(times_log(counts, tree.tables).sum() for counts, tree in trees)
+        return float(times_log(prior.totals, self.shares).sum() + of_trees)
 
     def pseudo_counts(self, records: Records, smoothing: Smoothing) -> VisibleCounts:
         """Return what smoothing adds to expected counts.
@@ -235,8 +239,7 @@ class VisibleMixture:
         So many records of each tree without any dependence, for each category of a parent; and as many with the
         two-way shares in all records.
         """
-        codes, of_trees = records.codes(), []
-        weights = np.ones(len(codes)) if records.weights is None else records.weights
+        codes, weights, of_trees = records.codes(), record_weights(records), []
         for tree in self.trees:
             parts = []
             for vertex, (joint, shares) in enumerate(zip(tree.edge_tables(), tree.vertex_shares(), strict=True)):
@@ -247,16 +250,13 @@ class VisibleMixture:
                 counts = np.bincount(place, weights[both], joint.size).reshape(joint.shape)
                 plain = np.repeat(shares[:, None], joint.shape[1], axis=1)
                 parts.append(smoothing.factors * (plain + counts / max(counts.sum(), 1e-300)))
-            of_trees.append(np.concatenate([part.ravel() for part in parts]))
+            of_trees.append(_flat_visible(parts))
         return VisibleCounts(np.full(len(self.trees), smoothing.weights), of_trees)
 
     def remembered(self, totals: Floats) -> VisibleCounts:
-        """Return the expected counts of records of which so many are in each tree, if the mixture fits them."""
-        of_trees = [
-            np.concatenate([total * joint.ravel() for joint in tree.edge_tables()])
-            for total, tree in zip(totals, self.trees, strict=True)
-        ]
-        return VisibleCounts(totals, of_trees)
+        """Return the expected counts of records with these totals in each tree, if the mixture fits them."""
+        trees = zip(totals, self.trees, strict=True)
+        return VisibleCounts(totals, [total * _flat_visible(tree.edge_tables()) for total, tree in trees])
 
     def drawn(self, prior: VisibleCounts, random: np.random.Generator) -> VisibleCounts:
         """Return pseudo-counts of which each column is drawn anew, with the same sum (a Dirichlet distribution)."""
@@ -266,29 +266,26 @@ class VisibleMixture:
             return np.bincount(columns, counts)[columns] * _normalized_visible(amounts, columns, counts)
 
         totals = draw(prior.totals, np.zeros(len(prior.totals), dtype=np.int64))
-        own = zip(prior.of_trees, self.trees, strict=True)
-        return VisibleCounts(totals, [draw(counts, tree.columns) for counts, tree in own])
+        trees = zip(prior.of_trees, self.trees, strict=True)
+        return VisibleCounts(totals, [draw(counts, tree.columns) for counts, tree in trees])
 
     def extended(self, schema: Schema) -> VisibleMixture:
         """Return the mixture by a schema with more categories, which it holds to be impossible."""
         if schema == self.schema:
             return self
-        places = [
-            np.array([new.code(label) for label in old.categories])
-            for old, new in zip(self.schema, schema, strict=True)
-        ]
+        places = [np.array([schema[old.name].code(label) for label in old.categories]) for old in self.schema]
         trees = []
         for tree in self.trees:
             rows, columns = VisibleTree.shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
             parts = []
             for vertex, (old, shares) in enumerate(zip(tree.split_tables(), tree.vertex_shares(), strict=True)):
                 own, parent = places[rows.variables[vertex]], rows.parents[vertex]
-                above = places[rows.variables[parent]] if vertex else np.zeros(1, dtype=np.int64)
+                above = places[rows.variables[parent]] if vertex else np.array([0])
                 table = np.zeros((rows.sizes[vertex], rows.sizes[parent] if vertex else 1))
                 table[own] = shares[:, None]  # what a category that was never seen says of others
                 table[np.ix_(own, above)] = old
-                parts.append(table.ravel())
-            trees.append(VisibleTree(rows, np.concatenate(parts), columns))
+                parts.append(table)
+            trees.append(VisibleTree(rows, _flat_visible(parts), columns))
         return VisibleMixture(schema, self.shares, tuple(trees))
 
     def softened(self, part: float, shares: Floats) -> VisibleMixture:
@@ -296,8 +293,8 @@ class VisibleMixture:
         trees = []
         for tree in self.trees:
             tables = []
-            for table, variable in zip(tree.split_tables(), tree.rows.variables.tolist(), strict=True):
-                around = shares[self.schema.cells(variable)][:, None]
-                tables.append(((1.0 - part) * table + part * around).ravel())
-            trees.append(tree._replace(tables=np.concatenate(tables)))
+            for vertex, table in enumerate(tree.split_tables()):
+                overall = shares[self.schema.cells(int(tree.rows.variables[vertex]))]
+                tables.append((1.0 - part) * table + part * overall[:, None])
+            trees.append(tree._replace(tables=_flat_visible(tables)))
         return replace(self, trees=tuple(trees))

@@ -37,7 +37,7 @@ class Watch:
     ) -> Iterator[Self]:
         """Return a context that gives a watch; True shows a progress bar, a function gets each progress."""
         if not callable(monitor) and not isinstance(monitor, bool | None):
-            raise DataError(f"monitor must be True, False, None or a function of a Progress, not {monitor!r}")
+            raise DataError(f"monitor must be True, False, None or a function that takes a Progress, not {monitor!r}")
         with ProgressBar() if monitor is True else nullcontext(monitor or None) as callback:
             yield cls(callback, checkpoint=checkpoint, deadline=deadline)
 
@@ -68,7 +68,7 @@ class Watch:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Return a context that Ctrl-C ends, and not the program: results up to then are kept."""
+        """Return a context in which Ctrl-C ends the computation, not the program; results up to then are kept."""
         try:
             yield
         except KeyboardInterrupt:
@@ -80,7 +80,7 @@ class Watch:
             self._monitor(progress)
 
     def counting(self, task: str, whole: int) -> Callable[[int], None]:
-        """Return a function that shows how many of so many parts of a task are done."""
+        """Return a function that shows how many parts of a task are done, out of ``whole``."""
         return lambda done: self.show(Progress(task, done, whole))
 
     def part(self, task: str, before: int, whole: int, began: float) -> Watch:
@@ -93,8 +93,8 @@ class Watch:
         def show(progress: Progress) -> None:
             nonlocal done
             done = min(max(done, before + progress.done), whole)
-            left = (time.monotonic() - began) * (whole - done) / done if 50 * done > whole else None
-            monitor(Progress(task, done, whole, progress.objective, left))
+            seconds_left = (time.monotonic() - began) * (whole - done) / done if 50 * done > whole else None
+            monitor(Progress(task, done, whole, progress.objective, seconds_left))
 
         return Watch(show, self, self.checkpoint)
 

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from twoway import __version__
 from twoway.errors import DataError, FileFormatError, missing_file_error
 from twoway.storage.atomic_files import PathName, atomic_file, check_file_path
-from twoway.storage.version_1 import add_version_1_edges
 
 FORMAT_VERSION = 2
 MAX_BYTES = 2**32
@@ -116,6 +115,8 @@ def read_container(path: PathName, kind: str | None = None) -> tuple[dict[str, A
             if kind is not None and header.get("kind") != kind:
                 raise FileFormatError(f"{shown} holds {header.get('kind')!r}, not {kind!r}")
             if version < 2:
+                from twoway.storage.version_1 import add_version_1_edges
+
                 add_version_1_edges(header)
             arrays = {
                 name.removesuffix(".npy"): _container_array(archive.read(name))
@@ -211,5 +212,5 @@ def _container_array(content: bytes) -> NDArray[Any]:
         raise ValueError("an array has an invalid header")
     dtype, shape = np.dtype(match[1].decode()), tuple(int(size) for size in match[2].split(b",") if size.strip())
     if math.prod(shape) * dtype.itemsize != len(content) - match.end():
-        raise ValueError("an array has not the size that its header claims")
+        raise ValueError("an array does not have the size that its header claims")
     return np.frombuffer(content, dtype, offset=match.end()).reshape(shape)

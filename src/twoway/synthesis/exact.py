@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from twoway.arrays import Bools, Floats, Ints
 from twoway.errors import DataError
 from twoway.schema import Schema
-from twoway.synthesis.targets import NEARLY_WHOLE, Target, TargetCells
+from twoway.synthesis.targets import NEARLY_WHOLE, TargetCells
 from twoway.text import counted, shortlist
 
 # Kinds of persons among which a first solution is sought, then all; nodes of the search, a limit that, unlike time,
@@ -23,26 +22,23 @@ _FIRST_KINDS = 4000
 _MOST_NODES = 2000
 
 
-def settle_exact_margins(
-    schema: Schema, targets: Sequence[Target], cells: TargetCells, weights: Floats, counts: Ints, rng: Generator
-) -> Ints:
+def settle_exact_margins(schema: Schema, cells: TargetCells, weights: Floats, counts: Ints, rng: Generator) -> Ints:
     """Return numbers of persons near the given ones for which all exact targets hold; the total does not change.
 
-    A cell must have its number, or that rounded up or down where it is no whole one. To the exact targets only the
-    cells that a person is in matter, so that persons in the same cells are one kind. How many more or fewer there are
-    of each kind is a small integer program, which HiGHS solves.
+    A cell must have its number, rounded up or down where that is not whole. Only the cells that a person is in matter
+    to the exact targets, so that persons in the same cells are one kind. How many more or fewer there are of each kind
+    is a small integer program, which HiGHS solves.
     """
-    is_exact = np.array([target.is_exact for target in targets], dtype=bool)
-    exact = [target for target in targets if target.is_exact]
+    is_exact = cells.is_exact
     bound = replace(cells, of_person=cells.of_person[is_exact])
     low, high = np.floor(cells.low + NEARLY_WHOLE), np.ceil(cells.high - NEARLY_WHOLE)
     is_bound = np.repeat(is_exact, np.diff(cells.starts))
     sums = bound.sums(counts)
-    if not exact or ((sums >= low) & (sums <= high))[is_bound].all():
+    if not is_exact.any() or ((sums >= low) & (sums <= high))[is_bound].all():
         return counts
     kinds, kind_of = np.unique(bound.of_person, axis=1, return_inverse=True)
     kind_of = kind_of.ravel()
-    people, weight = (np.bincount(kind_of, own).astype(np.float64) for own in (counts, weights))
+    people, weight = (np.bincount(kind_of, numbers).astype(np.float64) for numbers in (counts, weights))
     for chosen in _exact_candidates(people, weight, rng):
         change = _fewest_exact_changes(
             kinds[:, chosen], people[chosen], weight[chosen], (low - sums)[is_bound], (high - sums)[is_bound], is_bound
@@ -51,7 +47,7 @@ def settle_exact_margins(
             changes = np.zeros(kinds.shape[1], dtype=np.int64)
             changes[chosen] = change
             return _apply_exact_changes(changes, kind_of, weights, counts, rng)
-    names = shortlist(target.name(schema) for target in exact)
+    names = shortlist(target.name(schema) for target in cells.targets if target.is_exact)
     raise DataError(
         f"no population of {counted(counts.sum(), 'person')} was found that has the exact margins {names} together; "
         "declare fewer of them exact"
@@ -59,7 +55,7 @@ def settle_exact_margins(
 
 
 def _exact_candidates(people: Floats, weight: Floats, rng: Generator) -> list[Ints]:
-    """Return the kinds of persons among which to seek: the heaviest and some at random, then all."""
+    """Return the kinds of persons among which to search: the heaviest and some at random, then all."""
     n_kinds = len(people)
     if n_kinds <= _FIRST_KINDS:
         return [np.arange(n_kinds)]
@@ -71,7 +67,7 @@ def _exact_candidates(people: Floats, weight: Floats, rng: Generator) -> list[In
 def _fewest_exact_changes(
     kinds: NDArray[np.int32], people: Floats, weight: Floats, low: Floats, high: Floats, is_bound: Bools
 ) -> Ints | None:
-    """Return how many more persons there must be of each kind, fewer where negative; None where none was found.
+    """Return how many more persons there must be of each kind, fewer where negative; None without a solution.
 
     ``kinds`` (n_targets, n_kinds) has cells, ``low`` and ``high`` what each cell that is bound must gain.
     """
@@ -103,7 +99,7 @@ def _fewest_exact_changes(
 
 
 def _apply_exact_changes(changes: Ints, kind_of: Ints, weights: Floats, counts: Ints, rng: Generator) -> Ints:
-    """Return numbers of persons after so many of each kind were added or removed, drawn from those of the kind."""
+    """Return numbers of persons after adding or removing some of each kind, drawn from those of the kind."""
     changed = counts.copy()
     order = np.argsort(kind_of, kind="stable")
     ends = np.cumsum(np.bincount(kind_of, minlength=len(changes)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
+from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
 from twoway.errors import DataError
 from twoway.model.events import Event, describe_event, parse_event
@@ -16,12 +17,11 @@ from twoway.model.imputation import imputed_codes
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.synthesis.targets import Codes, Target
-from twoway.tables.published.tables import PublishedTables
 
 # Draws from the model: as many as persons, within these limits; and in all tables together, for the memory they take.
 _FEWEST_DRAWS, _MOST_DRAWS = 200_000, 2_000_000
 _MOST_CELLS = 6 * 10**7
-# A cell with persons has at least so many draws, or as many as its share of all draws: with fewer different ones, its
+# A cell with persons has at least this number of draws, or its share of all draws: with fewer different ones, its
 # number could be reached only at the cost of other tables.
 _LEAST_PER_CELL = 30
 
@@ -47,13 +47,7 @@ class Persons:
             _, first, place = np.unique(keys, return_index=True, return_inverse=True)
         else:
             _, first, place = np.unique(codes, axis=1, return_index=True, return_inverse=True)
-        return cls(
-            np.ascontiguousarray(codes[:, first]), np.asarray(np.bincount(place.ravel(), draws), dtype=np.float64)
-        )
-
-    def select(self, kept: Bools) -> Persons:
-        """Return some of the persons."""
-        return Persons(np.ascontiguousarray(self.codes[:, kept]), self.draws[kept])
+        return cls(np.ascontiguousarray(codes[:, first]), np.bincount(place.ravel(), draws).astype(np.float64))
 
 
 def parse_person_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule]:
@@ -67,11 +61,6 @@ def parse_person_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule
     if not all(rules):
         raise DataError("an impossible combination names no category, so that nobody would be possible")
     return rules
-
-
-def published_person_rules(published: PublishedTables) -> list[Rule]:
-    """Return the combinations that nobody has."""
-    return [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in published.rules]
 
 
 def check_person_rules(
@@ -94,26 +83,16 @@ def check_person_rules(
                 )
 
 
-def excluded_persons(codes: Codes, rules: Sequence[Rule]) -> Bools:
-    """Return which persons a rule excludes, shape (n_persons,)."""
-    excluded = np.zeros(codes.shape[1], dtype=bool)
-    for rule in rules:
-        meets = np.ones(codes.shape[1], dtype=bool)
-        for position, own in rule.items():
-            meets &= np.isin(codes[position], own)
-        excluded |= meets
-    return excluded
-
-
 def draw_persons(
     pmf: JointPMF, targets: Sequence[Target], rules: Sequence[Rule], n: int, rng: np.random.Generator
 ) -> Persons:
     """Return different persons drawn from a model, some in every cell that has persons, and none that is excluded."""
     n_draws = max(min(max(n, _FEWEST_DRAWS), _MOST_DRAWS, _MOST_CELLS // max(len(targets), 1)), 1)
     dtype = np.min_scalar_type(max(pmf.schema.sizes))
-    codes = np.stack([own.astype(dtype) for own in pmf.trees.draw(n_draws, rng)])
+    codes = np.stack([column.astype(dtype) for column in pmf.trees.draw(n_draws, rng)])
     persons = Persons.merged(pmf.schema, codes, np.ones(n_draws))
-    persons = persons.select(~_useless_persons(persons.codes, targets, rules))
+    is_possible = ~_excluded_persons(persons.codes, targets, rules)
+    persons = Persons(np.ascontiguousarray(persons.codes[:, is_possible]), persons.draws[is_possible])
     more = _draw_missing_persons(pmf, targets, rules, persons, n, rng).astype(dtype)
     if more.shape[1]:
         both = np.concatenate([persons.codes, more], axis=1)
@@ -123,13 +102,15 @@ def draw_persons(
     return persons
 
 
-def _useless_persons(codes: Codes, targets: Sequence[Target], rules: Sequence[Rule]) -> Bools:
-    """Return which persons are excluded, by a rule or because a table has nobody in their cell."""
-    useless = excluded_persons(codes, rules)
+def _excluded_persons(codes: Codes, targets: Sequence[Target], rules: Sequence[Rule]) -> Bools:
+    """Return which persons are excluded, by a rule or because a table has nobody in their cell; (n_persons,)."""
+    excluded = np.zeros(codes.shape[1], dtype=bool)
+    for rule in rules:
+        excluded |= np.all([np.isin(codes[position], categories) for position, categories in rule.items()], axis=0)
     for target in targets:
         empty = np.append(target.high <= 0, False)  # -1, outside of the table, finds the last
-        useless |= empty[target.cells(codes)]
-    return useless
+        excluded |= empty[target.cells(codes)]
+    return excluded
 
 
 def _draw_missing_persons(
@@ -139,30 +120,26 @@ def _draw_missing_persons(
 
     Where the model has nobody in a cell, the other variables are drawn as if nothing were known.
     """
-    asked, per_person = [], max(persons.draws.sum() / n, 1.0)
+    missing, per_person = [], max(persons.draws.sum() / n, 1.0)
     for target in targets:
         drawn = np.bincount(target.cells(persons.codes) + 1, persons.draws, len(target.low) + 1)[1:]
-        wanted = np.minimum(np.ceil(target.low * per_person), _LEAST_PER_CELL)
-        for cell in np.flatnonzero((target.low > 0) & (drawn < wanted)).tolist():
+        least = np.minimum(np.ceil(target.low * per_person), _LEAST_PER_CELL)
+        for cell in np.flatnonzero((target.low > 0) & (drawn < least)).tolist():
             options = target.combinations(cell)
-            rows = np.full((len(pmf.schema), int(wanted[cell] - drawn[cell])), -1, dtype=np.int64)
-            rows[list(target.variables)] = options[rng.integers(len(options), size=rows.shape[1])].T
-            asked.append(rows)
-    if not asked:
+            codes = np.full((len(pmf.schema), int(least[cell] - drawn[cell])), -1, dtype=np.int64)
+            codes[list(target.variables)] = options[rng.integers(len(options), size=codes.shape[1])].T
+            missing.append(codes)
+    if not missing:
         return np.zeros((len(pmf.schema), 0), dtype=np.int64)
-    codes = _fill_persons(pmf, np.concatenate(asked, axis=1), rng)
-    return codes[:, ~_useless_persons(codes, targets, rules)]
+    codes = _fill_persons(pmf, np.concatenate(missing, axis=1), rng)
+    return codes[:, ~_excluded_persons(codes, targets, rules)]
 
 
 def _fill_persons(pmf: JointPMF, codes: Ints, rng: np.random.Generator) -> Ints:
     """Return persons with what is -1 drawn from the model given the rest; codes are (n_variables, n_persons)."""
-    seen = codes.T >= 0
-    pointers = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
-    cells = (codes.T + pmf.schema.offsets[:-1])[seen]
-    records = Records.from_cells(pmf.schema, pointers, cells.astype(np.min_scalar_type(pmf.schema.n_categories)))
+    records = Records.from_cells(pmf.schema, *compressed_codes(codes.T, pmf.schema.offsets, pmf.schema))
     fills = imputed_codes(pmf, records, range(len(codes)), "sample", int(rng.integers(2**32)), warn=False)
     filled = codes.copy()
     for name, (rows, values) in fills.items():
         filled[pmf.schema.index(name), rows] = values
-    others = np.stack(pmf.trees.draw(codes.shape[1], rng))
-    return np.where(filled < 0, others, filled)
+    return np.where(filled < 0, np.stack(pmf.trees.draw(codes.shape[1], rng)), filled)

@@ -25,10 +25,9 @@ from twoway.report import Monitor, StopReason
 from twoway.schema import Schema, Variable
 from twoway.solvers.watch import Watch
 from twoway.synthesis.exact import settle_exact_margins
-from twoway.synthesis.persons import Rule, check_person_rules, draw_persons, parse_person_rules, published_person_rules
-from twoway.synthesis.raking import rake_weights
-from twoway.synthesis.rounding import round_weights
+from twoway.synthesis.persons import Rule, check_person_rules, draw_persons, parse_person_rules
 from twoway.synthesis.targets import Target, TargetCells, published_targets, table_targets
+from twoway.synthesis.weights import rake_weights, round_weights
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import aligned_text, counted, crossed_text, printable
@@ -60,20 +59,15 @@ class TableDifference:
     """Whether the table was declared exact."""
 
     @classmethod
-    def _of(
-        cls, schema: Schema, target: Target, cell: int, start: int, cells: TargetCells, sums: Floats, n: int
-    ) -> TableDifference:
-        """Return how far a cell of a target is off, whose first cell is at ``start`` among all."""
+    def _of(cls, schema: Schema, target: Target, cell: int, published: float, persons: int, n: int) -> TableDifference:
+        """Return how far a cell of a target is off."""
         variables = [schema.variables[position] for position in target.variables]
-        codes = [np.unique(own).tolist() for own in target.combinations(cell).T]
-        labels = tuple(
-            own.categories[some[0]] if len(some) == 1 else " or ".join(str(own.categories[code]) for code in some)
-            for own, some in zip(variables, codes, strict=True)
-        )
-        persons = round(float(sums[start + cell]))
-        published = float(np.clip(persons, cells.low[start + cell], cells.high[start + cell]))
+        labels: list[Label] = []
+        for variable, codes in zip(variables, target.combinations(cell).T, strict=True):
+            categories = [variable.categories[code] for code in np.unique(codes)]
+            labels.append(categories[0] if len(categories) == 1 else " or ".join(map(str, categories)))
         names = tuple(variable.name for variable in variables)
-        return cls(names, labels, published, persons, abs(persons - published) / n, target.is_exact)
+        return cls(names, tuple(labels), published, persons, abs(persons - published) / n, target.is_exact)
 
     @property
     def off(self) -> float:
@@ -82,10 +76,8 @@ class TableDifference:
 
     def __str__(self) -> str:
         cell = ", ".join(printable(label) for label in self.cell)
-        names = crossed_text(self.variables, 40)
-        return (
-            f"{names} at ({cell}): {counted(self.persons, 'person')}, goal {self.published:,.1f} ({self.share:.4%} off)"
-        )
+        persons, off = counted(self.persons, "person"), f"off by {self.share:.4%} of all persons"
+        return f"{crossed_text(self.variables, 40)} at ({cell}): {persons}, goal {self.published:,.1f}, {off}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,15 +95,14 @@ class PopulationReport(Shown):
     seconds: float = field(default=0.0, compare=False)
 
     @classmethod
-    def _of(
-        cls, schema: Schema, targets: Sequence[Target], cells: TargetCells, weights: Floats, counts: Ints, began: float
-    ) -> PopulationReport:
-        """Return how well persons, so many of each kind, agree with targets; ``began`` is when the computation did."""
-        n, sums = int(counts.sum()), cells.sums(counts)
-        off, places = cells.worst(sums)
+    def _of(cls, schema: Schema, cells: TargetCells, weights: Floats, counts: Ints, began: float) -> PopulationReport:
+        """Return how well numbers of persons agree with targets; ``began`` is when the computation started."""
+        n, sums, targets = int(counts.sum()), cells.sums(counts), cells.targets
+        goals = cells.goals(sums)
+        off, worst_cells = cells.worst(sums)
         tables = [
-            TableDifference._of(schema, target, int(cell), int(start), cells, sums, n)
-            for target, start, cell in zip(targets, cells.starts, places, strict=False)
+            TableDifference._of(schema, target, int(cell - start), float(goals[cell]), round(float(sums[cell])), n)
+            for target, start, cell in zip(targets, cells.starts, worst_cells, strict=False)
         ]
         # Already before rounding, and still after it: that of few persons may be off by more, and by less.
         is_off = (cells.worst(cells.sums(weights))[0] > _CONTRADICTING * n) & (off > max(_CONTRADICTING * n, 1.0))
@@ -120,8 +111,8 @@ class PopulationReport(Shown):
             worst = tables[int(np.where(is_off, off, 0.0).argmax())]
             warnings.append(
                 "the tables contradict each other, or the model lacks persons that they need: "
-                f"{np.count_nonzero(is_off)} of {len(targets)} are off by more than {_CONTRADICTING:.1%} of all "
-                f"persons, the best compromise found; worst {worst}"
+                f"{np.count_nonzero(is_off)} of {len(targets)} tables are off by more than {_CONTRADICTING:.1%} of all "
+                f"persons in the best compromise found; the worst is {worst}"
             )
         exact = (tuple(schema.names[place] for place in target.variables) for target in targets if target.is_exact)
         ordered = tuple(sorted(tables, key=lambda table: -table.off))
@@ -135,7 +126,8 @@ class PopulationReport(Shown):
 
     def __str__(self) -> str:
         rows = [["persons", f"{self.n_persons:,}, {self.n_different:,} of them different"]]
-        rows.append(["tables", f"{len(self.tables)}, {sum(table.off < 1.0 for table in self.tables)} within a person"])
+        n_agreeing = sum(table.off < 1.0 for table in self.tables)
+        rows.append(["tables", f"{len(self.tables)}, {n_agreeing} of them off by less than one person"])
         for number, table in enumerate(self.tables[:_MOST_LISTED]):
             rows.append(["" if number else "worst", str(table)])
         if self.exact:
@@ -184,7 +176,7 @@ class Population(Shown):
             "pandas", "polars" or "pyarrow"; by default that of the frame which the model was fitted to.
         """
         rows = self._shuffled()
-        return make_drawn_frame(self.schema.variables, [own[rows] for own in self.codes], library or self.library)
+        return make_drawn_frame(self.schema.variables, [codes[rows] for codes in self.codes], library or self.library)
 
     def save(self, path: FilePath, *, monitor: Monitor | bool | None = None) -> None:
         """Write a row per person to a CSV, TSV, Parquet, Arrow, JSON lines, SPSS or Stata file, whole or not at all.
@@ -209,8 +201,11 @@ class Population(Shown):
         show = watch.counting("writing", len(rows))
         for start in range(0, len(rows), _ROWS_PER_GROUP):
             part = rows[start : start + _ROWS_PER_GROUP]
-            columns = [_population_column(own[part], known) for own, known in zip(self.codes, labels, strict=True)]
-            yield pa.table(columns, names=list(self.schema.names))
+            codes = [pa.array(own[part].astype(np.int32)) for own in self.codes]
+            columns = [pa.DictionaryArray.from_arrays(*column) for column in zip(codes, labels, strict=True)]
+            # Text stays a dictionary, which takes little memory.
+            plain = [own if pa.types.is_string(own.dictionary.type) else own.dictionary_decode() for own in columns]
+            yield pa.table(plain, names=list(self.schema.names))
             show(start + len(part))
 
 
@@ -221,15 +216,6 @@ def _population_labels(variable: Variable) -> pa.Array:
     is_mixed = len({label_key(label)[0] for label in variable.categories}) > 1
     labels: list[Label] = [repr(label) if is_mixed else label for label in variable.categories]
     return pa.array(labels)
-
-
-def _population_column(codes: NDArray[np.integer], labels: pa.Array) -> pa.Array:
-    """Return the labels of some persons: text as a dictionary, which takes little memory."""
-    import pyarrow as pa
-
-    if pa.types.is_string(labels.type):
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), labels)
-    return labels.take(pa.array(codes.astype(np.int32)))
 
 
 def population(
@@ -251,15 +237,16 @@ def population(
     Parameters
     ----------
     source
-        A model, or anything that `fit` takes, which is then fitted with default options: mostly `Tables` or
-        `PublishedTables`, whose rules and exact margins hold, too.
+        A model, or anything that `fit` takes, which is then fitted with default options: usually `Tables` or
+        `PublishedTables`, whose rules and exact margins also hold.
     n
         The number of persons, up to 10⁸. Tables are scaled to it.
     tables
-        The tables to agree with; by default the source, or the two-way tables that a model keeps of its own.
+        The tables to agree with; by default the source, or the two-way tables that a model keeps.
     exact
         Margins that must hold exactly: a name, or several for a margin of several variables, each. Where a number is
-        not whole when scaled to ``n``, it is rounded up or down. Margins that contradict each other are an error.
+        not whole when scaled to ``n``, it is rounded up or down. Margins that contradict each other are an error. Of a
+        model of records with missing cells, the margin is that of the table with the most records.
     impossible
         Combinations that no person has: ``[{"age": "0-14", "marital": {"married", "widowed"}}]``.
     seed
@@ -272,7 +259,7 @@ def population(
     Returns
     -------
     Population
-        ``population.report`` says how far each table is off, and names those that contradict others.
+        ``population.report`` says by how much each table is off, and names those that contradict others.
 
     Examples
     --------
@@ -302,13 +289,13 @@ def population(
         watch.counting("drawing", 1)(0)
         persons = draw_persons(pmf, targets, rules, n, rng)
         cells = TargetCells.of(targets, persons.codes)
-        weights = rake_weights(cells, persons.draws, targets, n, watch)
+        weights = rake_weights(cells, persons.draws, n, watch)
         cells = cells.settled(weights)
-        counts = round_weights(cells, weights, targets, n, rng, watch)
-        counts = settle_exact_margins(pmf.schema, targets, cells, weights, counts, rng)
-    report = PopulationReport._of(pmf.schema, targets, cells, weights, counts, began)
-    kept = counts > 0
-    return Population(pmf.schema, persons.codes[:, kept], counts[kept], report, pmf.library, seed=seed)
+        counts = round_weights(cells, weights, n, rng, watch)
+        counts = settle_exact_margins(pmf.schema, cells, weights, counts, rng)
+    report = PopulationReport._of(pmf.schema, cells, weights, counts, began)
+    is_present = counts > 0
+    return Population(pmf.schema, persons.codes[:, is_present], counts[is_present], report, pmf.library, seed=seed)
 
 
 def _population_model(source: Any, seed: int, threads: int | None, watch: Watch) -> JointPMF:
@@ -318,7 +305,7 @@ def _population_model(source: Any, seed: int, threads: int | None, watch: Watch)
         return model
     pmf = fit(source, seed=seed, threads=threads, monitor=watch.show)
     if pmf.report is not None and pmf.report.stop_reason is StopReason.INTERRUPTED:
-        raise KeyboardInterrupt  # of a model that is half fitted nobody wants a population
+        raise KeyboardInterrupt  # nobody wants a population from a model that is half fitted
     return pmf
 
 
@@ -333,21 +320,14 @@ def _population_targets_and_rules(
     if isinstance(tables, PublishedTables):
         if difference := pmf.schema.difference(tables.schema):
             raise DataError(f"the tables must have the same variables and categories as the model: {difference}")
-        return published_targets(tables, n, [*tables.exact, *exact]), published_person_rules(tables)
-    return table_targets(_population_tables(pmf, tables), n, exact), []
-
-
-def _population_tables(pmf: JointPMF, tables: Tables | None) -> Tables:
-    """Return the tables that the population must agree with, coded as the model is."""
-    if tables is None:
-        if pmf.counts is None:
-            raise DataError(
-                "this model does not keep the tables that it was fitted to; give them as tables=…, or use sample, "
-                "which draws records that agree with the model alone"
-            )
-        return pmf.counts.tables
-    for variable in tables.schema:
-        of_model = pmf.schema[variable.name]
-        for label in variable.categories:
-            of_model.code(label)
-    return tables.recoded(pmf.schema)
+        rules = [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in tables.rules]
+        return published_targets(tables, n, [*tables.exact, *exact]), rules
+    if tables is not None:
+        pmf.schema.indices(tables.schema.names)  # `recoded` would leave out tables of unknown variables
+        return table_targets(tables.recoded(pmf.schema), n, exact), []
+    if pmf.counts is None:
+        raise DataError(
+            "this model does not keep the tables that it was fitted to; give them as tables=…, or use sample, "
+            "which draws records that agree with the model alone"
+        )
+    return table_targets(pmf.counts.tables, n, exact, of_records=pmf.counts.singles.size > 0), []

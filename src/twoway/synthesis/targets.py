@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import NamedTuple, TypeAlias
+from itertools import combinations, pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Bools, Floats, Ints
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
@@ -50,6 +50,21 @@ class Target:
     """Where sums of cells are not known, only shares: the number of the group that each cell is in, from 0, within
     which they are shares. ``low`` and ``high`` are then those of a guess of the sums. Shape (n_cells,)."""
 
+    @classmethod
+    def of_counts(
+        cls, variables: Iterable[int], counts: Floats, n: float, weight: float = 1.0, *, is_exact: bool = False
+    ) -> Target:
+        """Return the target of a complete table, which has an axis for each variable, scaled to n persons."""
+        goals = counts.ravel() * (n / counts.sum())
+        cell_of = np.arange(goals.size, dtype=np.int32).reshape(counts.shape)
+        return cls(tuple(variables), cell_of, goals, goals, weight, is_exact)
+
+    def margin(self, variables: Sequence[int], *, is_exact: bool = False) -> Target:
+        """Return the target of some of the variables of a complete table, ascending."""
+        others = tuple(axis for axis, position in enumerate(self.variables) if position not in variables)
+        counts = np.asarray(self.low.reshape(self.cell_of.shape).sum(axis=others))
+        return Target.of_counts(variables, counts, float(counts.sum()), self.weight, is_exact=is_exact)
+
     def cells(self, codes: Codes) -> NDArray[np.int32]:
         """Return the cell of each person, -1 for none; ``codes`` has a row for each variable of the schema."""
         return np.asarray(self.cell_of[tuple(codes[position] for position in self.variables)])
@@ -64,17 +79,15 @@ class Target:
 
     def describe(self, schema: Schema, cell: int) -> str:
         """Return the categories of a cell as text, of the first combination where it counts several."""
-        codes = self.combinations(cell)[0].tolist()
-        variables = (schema.variables[position] for position in self.variables)
-        return ", ".join(
-            f"{variable.name} = {variable.categories[code]!r}" for variable, code in zip(variables, codes, strict=True)
-        )
+        codes = zip(self.variables, self.combinations(cell)[0], strict=True)
+        return ", ".join(f"{schema.names[at]} = {schema.variables[at].categories[code]!r}" for at, code in codes)
 
 
 @dataclass(frozen=True, eq=False)
 class TargetCells:
     """The cells of all targets one after the other, and the one of each that each person is in."""
 
+    targets: Sequence[Target]
     of_person: NDArray[np.int32]
     """The number of the cell, shape (n_targets, n_persons); the number of all cells for none."""
     low: Floats
@@ -92,8 +105,8 @@ class TargetCells:
         starts = np.cumsum([0, *(len(target.low) for target in targets)])
         of_person = np.empty((len(targets), codes.shape[1]), dtype=np.int32)
         for row, start, target in zip(of_person, starts, targets, strict=False):
-            own = target.cells(codes)
-            row[:] = np.where(own < 0, starts[-1], own + start)
+            numbers = target.cells(codes)
+            row[:] = np.where(numbers < 0, starts[-1], numbers + start)
         low, high = (np.concatenate([[], *(getattr(target, end) for target in targets)]) for end in ("low", "high"))
         blocks, n_blocks = np.full(len(low), -1), 0
         for start, target in zip(starts, targets, strict=False):
@@ -101,125 +114,96 @@ class TargetCells:
                 blocks[start : start + len(target.low)] = n_blocks + target.blocks
                 n_blocks += int(target.blocks.max()) + 1
         totals = np.bincount(blocks[blocks >= 0], ((low + high) / 2)[blocks >= 0], n_blocks)
-        return cls(of_person, low, high, blocks, np.maximum(totals, 1e-300), starts)
+        return cls(targets, of_person, low, high, blocks, np.maximum(totals, 1e-300), starts)
 
     def settled(self, weights: Floats) -> TargetCells:
         """Return the cells with the sums that groups of unknown sums have by the weights, so that all are known."""
         is_open = self.blocks >= 0
-        own = self.blocks[is_open]
-        now = np.bincount(own, self.sums(weights)[is_open], len(self.totals))
+        blocks = self.blocks[is_open]
+        sums = np.bincount(blocks, self.sums(weights)[is_open], len(self.totals))
         scale = np.ones(len(self.low))
-        scale[is_open] = (now / self.totals)[own]
-        closed = np.full(len(self.low), -1)
-        return TargetCells(self.of_person, self.low * scale, self.high * scale, closed, np.zeros(0), self.starts)
+        scale[is_open] = (sums / self.totals)[blocks]
+        low, high, closed = self.low * scale, self.high * scale, np.full(len(self.low), -1)
+        return replace(self, low=low, high=high, blocks=closed, totals=np.zeros(0))
+
+    @property
+    def is_exact(self) -> Bools:
+        """Which targets must hold exactly, shape (n_targets,)."""
+        return np.array([target.is_exact for target in self.targets], dtype=bool)
 
     def sums(self, weights: NDArray[np.number]) -> Floats:
         """Return the sum of the weights of each cell's persons, shape (n_cells,)."""
         n_cells = int(self.starts[-1])
-        counted = [np.bincount(row, weights, n_cells + 1)[:-1] for row in self.of_person]
-        return np.asarray(np.sum(counted, axis=0)) if counted else np.zeros(0)
+        sums = np.zeros(n_cells)
+        for row in self.of_person:
+            sums += np.bincount(row, weights, n_cells + 1)[:-1]
+        return sums
 
-    def off(self, sums: Floats) -> Floats:
-        """Return by how much each cell exceeds what it must be, negative where it falls short; shape (n_cells,)."""
-        return sums - np.clip(sums, self.low, self.high)
+    def goals(self, sums: Floats) -> Floats:
+        """Return the numbers nearest to the sums that the targets allow, shape (n_cells,)."""
+        return np.clip(sums, self.low, self.high)
 
     def worst(self, sums: Floats) -> tuple[Floats, Ints]:
-        """Return how far the worst cell of each target is off, and its number in the target; (n_targets,) each."""
-        ends = zip(self.starts[:-1], self.starts[1:], strict=True)
-        parts = [np.abs(self.off(sums)[start:end]) for start, end in ends]
-        return np.array([part.max() for part in parts]), np.array([part.argmax() for part in parts], dtype=np.int64)
+        """Return by how much the worst cell of each target is off, and its number among all; (n_targets,) each."""
+        off = np.abs(sums - self.goals(sums))
+        worst = np.array([a + off[a:b].argmax() for a, b in pairwise(self.starts.tolist())], dtype=np.int64)
+        return off[worst], worst
 
 
-def complete_target(positions: Sequence[int], counts: Floats, n: int, weight: float, *, is_exact: bool) -> Target:
-    """Return the target of a table with a number for every combination, an axis for each variable, scaled to n."""
-    goals = counts.ravel() * (n / counts.sum())
-    cell_of = np.arange(goals.size, dtype=np.int32).reshape(counts.shape)
-    return Target(tuple(positions), cell_of, goals, goals, weight, is_exact)
+def table_targets(tables: Tables, n: int, exact: Iterable[Names] = (), *, of_records: bool = False) -> list[Target]:
+    """Return the targets of a population of n persons: all tables, and the margins that must hold exactly.
+
+    Tables ``of_records`` with missing cells count different people each, so they need not have the same margins.
+    """
+    complete = [
+        Target.of_counts(positions, tables.array(index), n, float(tables.weights[index]))
+        for index, positions in enumerate(tables.sets.tolist())
+    ]
+    return _complete_targets(tables.schema, complete, exact, of_records=of_records)
 
 
-class TargetTable(NamedTuple):
-    """A table with a number for every combination of the finest categories, of all people."""
-
-    positions: tuple[int, ...]
-    """Of its variables, ascending."""
-    counts: Floats
-    """An axis for each variable."""
-    weight: float
-
-    def margin(self, positions: Sequence[int], n: int) -> Floats:
-        """Return the numbers of some of its variables, scaled to n persons."""
-        others = tuple(axis for axis, position in enumerate(self.positions) if position not in positions)
-        return np.asarray(self.counts.sum(axis=others) * (n / self.counts.sum()))
-
-
-def table_targets(tables: Tables, n: int, exact: Iterable[Names] = ()) -> list[Target]:
-    """Return the targets of a population of n persons: all tables, and the margins that must hold exactly."""
-    sets = map(tuple, tables.sets.tolist())
-    complete = [TargetTable(own, tables.array(i), float(tables.weights[i])) for i, own in enumerate(sets)]
-    return complete_targets(tables.schema, complete, n, exact)
-
-
-def complete_targets(
-    schema: Schema, tables: Sequence[TargetTable], n: int, exact: Iterable[Names] = ()
+def _complete_targets(
+    schema: Schema, tables: Sequence[Target], exact: Iterable[Names], *, of_records: bool = False
 ) -> list[Target]:
     """Return the targets of complete tables, and of the margins that must hold exactly.
 
-    Every table is scaled to n by its own total. Exact margins are rounded up or down to whole persons later, all of
-    them together; those that contradict each other are an error.
+    Exact margins are rounded up or down to whole persons later, all of them together; those that contradict each other
+    are an error.
     """
-    wanted = list(dict.fromkeys(tuple(sorted(schema.indices(names))) for names in exact))
-    margins = [_exact_target(schema, tables, positions, n) for positions in wanted]
-    for pair in combinations(margins, 2):
-        _check_exact_targets(schema, *pair)
-    targets = [
-        complete_target(table.positions, table.counts, n, table.weight, is_exact=False)
-        for table in tables
-        if table.positions not in wanted
-    ]
-    return [*targets, *margins]
+    exact_positions = list(dict.fromkeys(tuple(sorted(schema.indices(names))) for names in exact))
+    margins = [_exact_margin(schema, tables, positions, of_records=of_records) for positions in exact_positions]
+    for first, second in combinations(margins, 2):
+        shared = sorted(set(first.variables) & set(second.variables))
+        _check_same_targets(schema, shared, first, second, "exact margin")
+    return [*(table for table in tables if table.variables not in exact_positions), *margins]
 
 
-def _exact_target(schema: Schema, tables: Sequence[TargetTable], positions: tuple[int, ...], n: int) -> Target:
-    """Return the target of a margin, from the table that has it with the most records."""
-    holding = [table for table in tables if set(positions) <= set(table.positions)]
+def _exact_margin(schema: Schema, tables: Sequence[Target], positions: tuple[int, ...], *, of_records: bool) -> Target:
+    """Return a margin from the table that has it with the most records; raise where published tables differ in it."""
+    holding = [table for table in tables if set(positions) <= set(table.variables)]
     if not positions or not holding:
-        known = shortlist(crossed_text((schema.names[own] for own in table.positions), None) for table in tables)
+        known = shortlist(table.name(schema) for table in tables)
         margin = crossed_text((schema.names[position] for position in positions), None)
         raise DataError(f"no table of all people has the exact margin {margin!r}; these are {known}")
     best = max(holding, key=lambda table: table.weight)
-    numbers = best.margin(positions, n)
-    for table in holding:
-        named = [crossed_text((schema.names[own] for own in one.positions), None) for one in (best, table)]
-        places = [f"in the table {name}" for name in named]
-        _check_targets_same(schema, positions, (numbers, table.margin(positions, n)), places)
-    return complete_target(positions, numbers, n, best.weight, is_exact=True)
+    for table in [] if of_records else holding:
+        _check_same_targets(schema, positions, best, table, "table")
+    return best.margin(positions, is_exact=True)
 
 
-def _check_exact_targets(schema: Schema, first: Target, second: Target) -> None:
-    """Raise where two exact margins have different numbers for the variables that they share."""
-    shared = sorted(set(first.variables) & set(second.variables))
-    sums = []
-    for target in (first, second):
-        others = tuple(axis for axis, position in enumerate(target.variables) if position not in shared)
-        sums.append(np.asarray(target.low.reshape(target.cell_of.shape).sum(axis=others)))
-    places = [f"in the exact margin {target.name(schema)}" for target in (first, second)]
-    _check_targets_same(schema, shared, (sums[0], sums[1]), places)
-
-
-def _check_targets_same(
-    schema: Schema, positions: Sequence[int], numbers: tuple[Floats, Floats], places: Sequence[str]
-) -> None:
-    """Raise where two tables of the same variables differ by a person or more."""
-    difference = np.abs(numbers[0] - numbers[1])
+def _check_same_targets(schema: Schema, positions: Sequence[int], first: Target, second: Target, kind: str) -> None:
+    """Raise where two tables differ by a person or more in the margin of some variables."""
+    margins = [table.margin(positions) for table in (first, second)]
+    difference = np.abs(margins[0].low - margins[1].low)
     if difference.max(initial=0.0) < 1.0:
         return
-    worst = np.unravel_index(difference.argmax(), difference.shape)
-    labels = (
-        f"{schema.names[position]} = {schema.variables[position].categories[code]!r}"
-        for position, code in zip(positions, worst, strict=True)
+    worst = int(difference.argmax())
+    one, other = (
+        f"{float(margin.low[worst]):,.1f} in the {kind} {table.name(schema)}"
+        for margin, table in zip(margins, (first, second), strict=True)
     )
-    first, second = (f"{float(own[worst]):,.1f} {place}" for own, place in zip(numbers, places, strict=True))
-    raise DataError(f"exact margins contradict each other: {', '.join(labels)} has {first} and {second} persons")
+    cell = margins[0].describe(schema, worst)
+    raise DataError(f"exact margins contradict each other: {cell} has {one} and {other} persons")
 
 
 # Published tables of any kind
@@ -229,30 +213,30 @@ def published_targets(published: PublishedTables, n: int, exact: Iterable[Names]
     """Return the targets of a population of n persons; means are left to the model."""
     is_complete = [published.is_plain(table) and table.is_known for table in published.tables]
     pairs = list(zip(published.tables, is_complete, strict=True))
-    complete = [_target_table(published, table) for table, whole in pairs if whole]
-    best = max(complete, key=lambda table: table.weight, default=None)
+    complete = [_complete_target(published, table, n) for table, whole in pairs if whole]
+    best = max((table for table, whole in pairs if whole), key=lambda table: table.weight, default=None)
     n_people = 0.0 if best is None else float(best.counts.sum())
     others = [_published_target(published, table, n, n_people) for table, whole in pairs if not whole]
-    wanted, coarse = [], []
+    fine, coarse = [], []
     for names in exact:
         positions = published.schema.indices(names)
-        own = [published.schema.names[position] for position in positions]
-        is_complete_margin = any(set(positions) <= set(table.positions) for table in complete)
-        margins = [] if is_complete_margin else [table.margin(own) for table in published.holding(own)]
+        variables = [published.schema.names[position] for position in positions]
+        is_complete_margin = any(set(positions) <= set(table.variables) for table in complete)
+        margins = [] if is_complete_margin else [table.margin(variables) for table in published.holding(variables)]
         if not margins:
-            wanted.append(names)
+            fine.append(names)
         else:
             finest = max(margins, key=lambda table: table.counts.size)
             goals = _published_target(published, finest, n, float(finest.counts.sum()))
             coarse.append(replace(goals, is_exact=True))
     # Exact ones come last, so that they hold after each pass.
-    return [*others, *coarse, *complete_targets(published.schema, complete, n, wanted)]
+    return [*others, *coarse, *_complete_targets(published.schema, complete, fine)]
 
 
-def _target_table(published: PublishedTables, table: PublishedTable) -> TargetTable:
+def _complete_target(published: PublishedTables, table: PublishedTable, n: int) -> Target:
     positions, counts = published.schema.indices(table.variables), placed_counts(published, table)
     order = np.argsort(positions)
-    return TargetTable(tuple(positions[axis] for axis in order), counts.transpose(order), table.weight)
+    return Target.of_counts(sorted(positions), counts.transpose(order), n, table.weight)
 
 
 def _published_target(published: PublishedTables, table: PublishedTable, n: int, n_people: float) -> Target:

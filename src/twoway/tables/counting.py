@@ -25,7 +25,7 @@ MAX_BYTES = 2**31
 _THREADED_ENTRIES = 2**21
 """With more entries, one thread counts: counts of finished blocks that wait to be added would fill memory."""
 _MOST_BASES = 2**22
-"""With more cells, what the records of each weigh is not counted apart: that would take three times the memory."""
+"""With more cells, the bases of each are not counted: that would take three times the memory."""
 
 
 class CountedSets(NamedTuple):
@@ -85,19 +85,17 @@ def count_singles(source: RecordSource, threads: int | None = None) -> Floats:
 
 def _count_block_singles(block: Block, *, schema: Schema) -> Floats:
     begin, end, n_shown = int(block.pointers[0]), int(block.pointers[-1]), np.diff(block.pointers)
-    numbers = (_weights_to_count(block), block.n_people, _squares_to_count(block))
+    weights = block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
     cells = block.cells[begin:end]
+    numbers = (weights, block.n_people, squares_to_count(block))
     return np.array([np.bincount(cells, np.repeat(each, n_shown), schema.n_categories) for each in numbers])
 
 
-def _weights_to_count(block: Block) -> Floats:
-    return block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
-
-
-def _squares_to_count(block: Block) -> Floats:
-    """Return the sum of people's squared weights of each record."""
-    weights = _weights_to_count(block)
-    return squared_weights(weights, block.people) if block.people.size else weights
+def squares_to_count(block: Block) -> Floats:
+    """Return the sum of people's squared weights of each record, (n_records,)."""
+    if not block.weights.size:
+        return np.ones(len(block.pointers) - 1)
+    return squared_weights(block.weights, block.people) if block.people.size else block.weights
 
 
 def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:
@@ -156,7 +154,7 @@ def _count_block(
         numbers = {"plain": np.ones(1, dtype=np.uint32)}
     counts: dict[str, NDArray[Any]] = {}
     if square_step is not None:
-        squares = np.rint(_squares_to_count(block) / square_step).astype(np.int64)
+        squares = np.rint(squares_to_count(block) / square_step).astype(np.int64)
         counts["squares"] = _count_squares(block, squares, schema, order)
         if n_cells <= _MOST_BASES:
             numbers |= {"heads": np.rint(block.n_people).astype(np.int64), "square": squares}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
-from twoway.data.raw_columns import RawColumns
+from twoway.data.raw_columns import open_raw_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors
@@ -107,23 +107,23 @@ def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schem
     import ibis
 
     def sums(rows: Any) -> Mapping[str, Any]:
-        wanted = {"w": rows.count()}
+        columns = {"w": rows.count()}
         for what in table.reader.number_columns:
             numbers = rows[what]
             smallest = numbers.nullif(0.0).min()
             # Beyond, all floats are whole numbers, and no database has integers for them.
             small = ibis.ifelse((numbers > -_MOST_WHOLE) & (numbers < _MOST_WHOLE), numbers, 0.0)
-            wanted |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
-            wanted |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
+            columns |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
+            columns |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
         if table.reader.number_columns:
-            wanted |= {"total": _weights_inside(rows).sum(), "squares": _squares_inside(rows).sum()}
-        return wanted
+            columns |= {"total": _weights_inside(rows).sum(), "squares": _squares_inside(rows).sum()}
+        return columns
 
-    columns = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
+    variables = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
     # Each column has one row more, for NULL. Beyond the limit, one of them has too many.
-    limit = None if table.max_categories is None else len(columns) * (table.max_categories + 1) + 2
-    wide = grouped(backend, rows, [(), *((name,) for name in columns)], sums, limit)
-    labels = RawColumns.of_table(_labels_inside(table, wide))
+    limit = None if table.max_categories is None else len(variables) * (table.max_categories + 1) + 2
+    wide = grouped(backend, rows, [(), *((name,) for name in variables)], sums, limit)
+    labels = open_raw_columns(_labels_inside(table, wide))
     scan = Scan.of(labels, table.reader.markers(labels.names), max_categories=table.max_categories)
     scan.n_records = n_records = max(wide.column("w").to_pylist())
     totals = _check_weights_inside(table, wide, n_records)
@@ -176,7 +176,7 @@ def _weight_steps_inside(weight: Any, per_step: float) -> Any:
 
 
 def _labels_inside(table: DatabaseTable, wide: Any) -> Any:
-    """Return the labels of wide rows under their columns' own names."""
+    """Return the labels of wide rows under the names of their columns."""
     import pyarrow as pa
 
     columns = {name: f"c{place}" for place, name in enumerate(table.names) if f"c{place}" in wide.column_names}
@@ -185,12 +185,12 @@ def _labels_inside(table: DatabaseTable, wide: Any) -> Any:
 
 def _codes_inside(table: DatabaseTable, schema: Schema, wide: Any) -> NDArray[np.int32]:
     """Return the positions of wide rows' categories, -1 where there is none; (n_rows, n_variables)."""
-    named = _labels_inside(table, wide)
-    if not named.num_columns:
+    labels = _labels_inside(table, wide)
+    if not labels.num_columns:
         return np.full((len(wide), len(schema)), -1, dtype=np.int32)
     try:
         with database_table_errors():
-            return Records(named, missing=table.reader.missing, schema=schema, unseen=table.unseen).codes()
+            return Records(labels, missing=table.reader.missing, schema=schema, unseen=table.unseen).codes()
     except UnknownNameError as error:
         if table.schema is None:
             raise DataError(f"the table changed while it was counted; count it again ({error})") from None
@@ -207,10 +207,9 @@ def _add_groups_inside(
     order = sets.shape[1]
     full = np.flatnonzero((codes >= 0).sum(axis=1) == order)
     variables = np.nonzero(codes[full] >= 0)[1].reshape(-1, order)
-    shown = codes[full[:, np.newaxis], variables].astype(np.int64)
-    cells = np.zeros(len(full), dtype=np.int64)
-    for place in range(order):
-        cells = cells * np.array(schema.sizes)[variables[:, place]] + shown[:, place]
+    sizes, cells = np.array(schema.sizes), np.zeros(len(full), dtype=np.int64)
+    for position in variables.T:
+        cells = cells * sizes[position] + codes[full, position]
     tables = np.searchsorted(flat_ranks(schema, sets), flat_ranks(schema, variables))
     for name in counts.keys() & set(wide.column_names):
         np.add.at(counts[name], flat_starts(schema, sets)[tables] + cells, wide.column(name).to_numpy()[full])

@@ -1,4 +1,4 @@
-"""How much variables tell about each other: the mutual information of two-way tables, and their strongest tree."""
+"""How much variables depend on each other: the mutual information of two-way tables, and their strongest tree."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def dependence_spanning_tree(n_vertices: int, pairs: Ints, strengths: Floats) ->
     lengths = strengths.max(initial=0.0) - strengths + 1.0
     graph = coo_array((lengths, tuple(pairs.T)), shape=(n_vertices, n_vertices))
     edges = minimum_spanning_tree(graph.tocsr()).tocoo()
-    kept = np.minimum(edges.row, edges.col) * n_vertices + np.maximum(edges.row, edges.col)
-    return np.isin(pairs[:, 0] * n_vertices + pairs[:, 1], kept)
+    tree = np.minimum(edges.row, edges.col) * n_vertices + np.maximum(edges.row, edges.col)
+    return np.isin(pairs[:, 0] * n_vertices + pairs[:, 1], tree)
 
 
 def most_dependent_tables(tables: Tables, information: Floats, is_tree: Bools, n_cells: int) -> Bools:
-    """Return which two-way tables have most mutual information: those of a tree, and more up to so many cells."""
+    """Return which two-way tables have most mutual information: those of a tree, and more up to ``n_cells``."""
     order = np.lexsort([-information, ~is_tree])
     is_kept = is_tree.copy()
     is_kept[order[np.cumsum(np.diff(tables.starts)[order]) <= n_cells]] = True

@@ -48,10 +48,8 @@ def are_flat_shares(flat: Floats, starts: Ints) -> Bools:
     >>> are_flat_shares(np.array([0.25, 0.75, 12.5, 87.5, 1.0, 0.0, 40.0, 60.0]), np.array([0, 2, 4, 6, 8]))
     array([ True,  True, False, False])
     """
-    totals, has_fractions = (
-        flat_totals(flat, starts),
-        flat_totals((flat != np.rint(flat)).astype(np.float64), starts) > 0,
-    )
+    totals = flat_totals(flat, starts)
+    has_fractions = flat_totals((flat != np.rint(flat)).astype(np.float64), starts) > 0
     # Rounded ones may miss it by a little.
     return np.asarray(has_fractions & (np.abs(totals - np.where(totals < 50.0, 1.0, 100.0)) <= 0.01 * totals))
 

@@ -75,16 +75,16 @@ class TableLayout:
         bases = None if self.bases is None else np.array(self.bases, dtype=np.float64)
         if bases is not None and not (bases.shape == (2, flat.size) and (np.isfinite(bases) & (bases >= 0)).all()):
             raise DataError(f"bases must be numbers of 0 or more of the shape {(2, flat.size)}; got {bases.shape}")
-        kept = totals > 0
+        is_counted = totals > 0
         for name, numbers in (("total", totals), ("weight", weights)):
-            self._check_size(name, np.where(kept, numbers, 1.0))
-        empty = sets[~kept]
+            self._check_size(name, np.where(is_counted, numbers, 1.0))
+        empty = sets[~is_counted]
         if self.empty is not None:
-            empty = self._without_sets(np.vstack([np.asarray(self.empty), empty]), sets[kept])
-        if not kept.all():
-            is_kept = np.repeat(kept, np.diff(starts))
-            flat, bases = flat[is_kept], None if bases is None else bases[:, is_kept]
-            sets, totals, weights, noise = sets[kept], totals[kept], weights[kept], noise[kept]
+            empty = self._without_sets(np.vstack([np.asarray(self.empty), empty]), sets[is_counted])
+        if not is_counted.all():
+            is_counted_cell = np.repeat(is_counted, np.diff(starts))
+            flat, bases = flat[is_counted_cell], None if bases is None else bases[:, is_counted_cell]
+            sets, totals, weights, noise = sets[is_counted], totals[is_counted], weights[is_counted], noise[is_counted]
             starts = flat_starts(self.schema, sets)
         elif flat.flags.writeable:
             flat = flat.copy()
@@ -303,8 +303,8 @@ class TableLayout:
             if all(position in places for position in row):
                 positions, codes = zip(*(places[position] for position in row), strict=True)
                 counts = np.zeros([schema.sizes[position] for position in positions])
-                own = flat[self.starts[index] : self.starts[index + 1]]
-                counts[np.ix_(*codes)] = own.reshape([len(own_codes) for own_codes in codes])
+                numbers = flat[self.starts[index] : self.starts[index + 1]]
+                counts[np.ix_(*codes)] = numbers.reshape([len(axis) for axis in codes])
                 yield positions, counts, float(self.weights[index])
 
     def select(self, names: Iterable[Sequence[str]]) -> Self:
@@ -312,22 +312,22 @@ class TableLayout:
 
         A table that was counted but has no records may be named: with noise it is released like the others.
         """
-        kept = np.zeros(len(self), dtype=bool)
+        is_selected = np.zeros(len(self), dtype=bool)
         counted = {tuple(row) for row in self.empty.tolist()}
         empty = []
         for table in names:
-            asked = self.schema.indices(table)
-            variables = tuple(sorted(asked))
+            positions = self.schema.indices(table)
+            variables = tuple(sorted(positions))
             if variables in self._positions:
-                kept[self._positions[variables]] = True
+                is_selected[self._positions[variables]] = True
             elif variables in counted:
                 empty.append(variables)
             else:
-                raise self._no_table(asked)
-        return self.part(kept, empty)
+                raise self._no_table(positions)
+        return self.part(is_selected, empty)
 
     def sample(self, n_tables: int, n_cells: int, random: np.random.Generator) -> Self:
-        """Return a random part of the tables, at most so many with about so many cells together; all if they are fewer.
+        """Return at most ``n_tables`` random tables with at most ``n_cells`` cells in total; all if they are fewer.
 
         At least one table, however large, if there is one.
         """
@@ -336,17 +336,17 @@ class TableLayout:
         order = random.permutation(len(self))[:n_tables]
         is_within = np.cumsum(np.diff(self.starts)[order]) <= n_cells
         is_within[0] = True
-        kept = np.zeros(len(self), dtype=bool)
-        kept[order[is_within]] = True
-        return self.part(kept)
+        is_selected = np.zeros(len(self), dtype=bool)
+        is_selected[order[is_within]] = True
+        return self.part(is_selected)
 
-    def part(self, kept: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
+    def part(self, is_selected: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
         """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
-        is_kept = np.repeat(kept, np.diff(self.starts))
-        sets, flat, weights, noise = self.sets[kept], self.flat[is_kept], self.weights[kept], self.noise[kept]
+        is_selected_cell = np.repeat(is_selected, np.diff(self.starts))
+        bases = None if self.bases is None else self.bases[:, is_selected_cell]
         uncounted = np.array(empty, dtype=np.int32).reshape(-1, self.order)
-        bases = None if self.bases is None else self.bases[:, is_kept]
-        return replace(self, sets=sets, flat=flat, weights=weights, noise=noise, empty=uncounted, bases=bases)
+        per_table = {name: getattr(self, name)[is_selected] for name in ("sets", "weights", "noise")}
+        return replace(self, **per_table, flat=self.flat[is_selected_cell], empty=uncounted, bases=bases)
 
     def components(self) -> tuple[tuple[str, ...], ...]:
         """Return the groups of variables that tables connect, directly or through others.
@@ -358,6 +358,10 @@ class TableLayout:
         >>> Tables.count(Records({"a": [0, 1, None], "b": [1, 1, None], "c": [None, None, 2]})).components()
         (('a', 'b'), ('c',))
         """
+        return self._components
+
+    @cached_property
+    def _components(self) -> tuple[tuple[str, ...], ...]:
         groups = PairGraph(self.together, self.schema.sizes).groups()
         return tuple(tuple(self.schema.names[position] for position in group) for group in groups)
 

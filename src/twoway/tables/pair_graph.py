@@ -18,7 +18,7 @@ from twoway.text import crossed_text
 if TYPE_CHECKING:
     from twoway.tables.tables import Tables
 
-# Up to so many variables every group is tried; beyond that, groups are grown from each variable.
+# Up to this number of variables every group is tried; beyond it, groups are grown from each variable.
 _MOST_ENUMERATED = 14
 _MOST_SPLITS = 24
 _MOST_PAIRS_NAMED = 4
@@ -89,7 +89,7 @@ class PairGraph:
 
     def why_no_split(self, rank: int) -> str | None:
         """Return a message that no split can carry a rank; None where one can, or where not all were tried."""
-        if rank <= self._most_carried or not self.goes_through_all:
+        if not self.goes_through_all or rank <= self._most_carried:  # the splits of many variables take long
             return None
         return f"no two groups of variables with all tables between them have {rank} independent rows each"
 
@@ -161,8 +161,8 @@ class PairGraph:
         while common.any():
             yield PairSplit(first.copy(), common.copy())
             addable = np.flatnonzero(~first)
-            left = (self.available[addable] & common) @ self.sizes
-            best = int(addable[np.argmax(left)])
+            remaining = (self.available[addable] & common) @ self.sizes
+            best = int(addable[np.argmax(remaining)])
             first[best] = True
             common &= self.available[best]
             common[best] = False

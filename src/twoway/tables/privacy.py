@@ -1,4 +1,4 @@
-"""Tables with Gaussian noise on their counts, as much as it takes that no single record shows.
+"""Tables with enough Gaussian noise on their counts to hide every single record.
 
 The noise is the least that keeps the promise (Balle and Wang, Improving the Gaussian mechanism for differential
 privacy: analytical calibration and optimal denoising, 2018). The classical rule adds more, and fails for ε above 1.
@@ -183,11 +183,11 @@ def nonnegative_noisy(counts: Floats) -> Floats:
         return np.zeros_like(counts)
     if counts.min() >= 0:
         return counts
-    # The excess is taken from all counts alike, until those left are positive.
+    # The excess is taken equally from all counts that stay positive.
     descending = np.sort(counts)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, counts.size + 1)
-    n_left = int(np.flatnonzero(descending > excess)[-1])
-    return np.asarray(np.maximum(counts - excess[n_left], 0.0))
+    last_positive = int(np.flatnonzero(descending > excess)[-1])
+    return np.asarray(np.maximum(counts - excess[last_positive], 0.0))
 
 
 def effective_noisy_records(counts: Floats, sigma: float, max_weight: float = 1.0) -> float:

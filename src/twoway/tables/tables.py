@@ -233,7 +233,7 @@ class Tables(TableLayout):
         first = parents[0]
 
         def added(flats: Sequence[Floats]) -> tuple[NDArray[np.int32], Floats, Floats]:
-            entries = (part.entries_in(schema, own) for part, own in zip(parents, flats, strict=True))
+            entries = (part.entries_in(schema, flat) for part, flat in zip(parents, flats, strict=True))
             return flat_entries(first.order, chain.from_iterable(entries))
 
         sets, flat, weights = added([parent.flat for parent in parents])
@@ -261,7 +261,7 @@ class Tables(TableLayout):
     def _bases_of(parents: Sequence[Tables]) -> list[Floats] | None:
         """Return the bases of each of some tables, None where one does not know them, or none needs them."""
         bases = [np.stack([part.flat, part.flat]) if part.is_plain else part.bases for part in parents]
-        known = [own for own in bases if own is not None]
+        known = [numbers for numbers in bases if numbers is not None]
         is_needed = any(part.bases is not None for part in parents)
         return known if is_needed and len(known) == len(parents) else None
 

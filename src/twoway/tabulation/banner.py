@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -15,7 +16,7 @@ from twoway.tabulation.result import BannerColumn
 
 TOTAL = "Total"
 WITHIN = ">"
-"""What stands between the variables of columns that nest, the outer one first."""
+"""The sign between the variables of nested columns, the outer one first."""
 # A banner of more columns is a mistake: no page shows it.
 MOST_COLUMNS = 1000
 
@@ -24,21 +25,20 @@ MOST_COLUMNS = 1000
 class BannerGroup:
     """Columns that are compared with each other: the categories of a variable, among those with some other answers."""
 
-    variable: Variable | None
-    """None for the column of all records."""
+    variables: tuple[Variable, ...]
+    """The variable of the columns; none for the column of all records."""
     among: tuple[tuple[Variable, int], ...] = ()
     """The variables that this one is nested in, with the code of a category each."""
 
     @property
     def size(self) -> int:
         """The number of columns."""
-        return 1 if self.variable is None else len(self.variable)
+        return math.prod(map(len, self.variables))
 
     @property
     def names(self) -> list[str]:
         """The variables of the columns, the outermost first."""
-        own = [] if self.variable is None else [self.variable.name]
-        return [*(outer.name for outer, _ in self.among), *own]
+        return [variable.name for variable in (*(outer for outer, _ in self.among), *self.variables)]
 
     @property
     def codes(self) -> dict[str, int]:
@@ -52,23 +52,23 @@ class BannerGroup:
 
     @property
     def title(self) -> str:
-        """What stands above the columns."""
+        """The heading of the columns."""
         outer = [f"{name} = {label}" for name, label in self.given.items()]
-        return f" {WITHIN} ".join([*outer, *([] if self.variable is None else [self.variable.name])])
+        return f" {WITHIN} ".join([*outer, *(variable.name for variable in self.variables)])
 
 
 def opened_banner(schema: Schema, columns: Names) -> list[BannerGroup]:
     """Return the groups of columns of a banner, that of all records first."""
     texts = [columns] if isinstance(columns, str) else list(columns)
     nests = [_banner_nest(schema, text) for text in texts]
-    if (twice := first_duplicate([f" {WITHIN} ".join(nest) for nest in nests])) is not None:
-        raise DataError(f"{twice!r} is asked for twice in columns; name a variable once")
-    groups = [BannerGroup(None)]
+    if (duplicate := first_duplicate([f" {WITHIN} ".join(nest) for nest in nests])) is not None:
+        raise DataError(f"duplicate variable {duplicate!r} in columns")
+    groups = [BannerGroup(())]
     n_columns = 0
     for *outer, inner in nests:
         variables = [schema[name] for name in outer]
         for codes in product(*(range(len(variable)) for variable in variables)):
-            groups.append(BannerGroup(schema[inner], tuple(zip(variables, codes, strict=True))))
+            groups.append(BannerGroup((schema[inner],), tuple(zip(variables, codes, strict=True))))
             n_columns += groups[-1].size
             if n_columns > MOST_COLUMNS:
                 raise DataError(
@@ -84,15 +84,14 @@ def _banner_nest(schema: Schema, text: str) -> list[str]:
     if len(names) > 1 and not all(names):
         raise DataError(f"{text!r} in columns lacks a variable beside {WITHIN!r}: write 'age {WITHIN} gender'")
     check_known("variable", schema.names, *names, where=" in columns")
-    if (twice := first_duplicate(names)) is not None:
-        raise DataError(f"{twice!r} is asked for twice in columns {text!r}; a variable cannot be within itself")
+    if (duplicate := first_duplicate(names)) is not None:
+        raise DataError(f"duplicate variable {duplicate!r} in columns {text!r}; a variable cannot be nested in itself")
     return names
 
 
 def banner_heads(groups: Sequence[BannerGroup]) -> tuple[BannerColumn, ...]:
     """Return the heads of all columns, with letters."""
-    named = [(group.title, group.variable) for group in groups if group.variable is not None]
-    heads = [(title, label) for title, variable in named for label in variable.categories]
+    heads = [(group.title, label) for group in groups for v in group.variables for label in v.categories]
     return BannerColumn("", TOTAL, ""), *(BannerColumn(*head, _banner_letter(at)) for at, head in enumerate(heads))
 
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.checks.column_tests import column_intervals, column_p_values
 from twoway.checks.sampled_table import DesignTest, SampledRecords, SampledTable, sampled_table_of_sums
-from twoway.checks.significance import LEAST_EXPECTED
+from twoway.checks.significance import LEAST_EXPECTED, column_intervals, column_p_values
 from twoway.errors import DataError
 from twoway.model.counts import Counts
 from twoway.questions.answer import share_in_groups
@@ -26,14 +25,14 @@ class ObservedSource:
     """Where observed numbers come from."""
 
     counts: Counts | None
-    records: SampledRecords | None = None
+    records: SampledRecords | None
     """In place of the counts."""
-    has_design: bool = False
+    has_design: bool
     """Whether letters and intervals are those of the design of the records."""
 
     def of(self, question: Variable, group: BannerGroup) -> ObservedColumns | None:
         """Return what was observed of a question in some columns, None where that is not known."""
-        variables = [question, *([] if group.variable is None else [group.variable])]
+        variables = [question, *group.variables]
         names, shape = [variable.name for variable in variables], (3, len(question), group.size)
         if self.records is not None:
             try:
@@ -42,10 +41,10 @@ class ObservedSource:
                 return ObservedColumns(group, np.zeros(shape), None, self.has_design, True)
             sums = np.stack([sampled.shares, sampled.records, sampled.squares]).reshape(shape)
             return ObservedColumns(group, sums, sampled, self.has_design, True)
-        if self.counts is None or group.among or (found := self.counts.sums_of(names)) is None:
+        if self.counts is None or group.among or (counted_sums := self.counts.sums_of(names)) is None:
             return None
-        sums = found.reshape(shape)
-        can_compare = group.variable is not None and bool(sums[0].any())
+        sums = counted_sums.reshape(shape)
+        can_compare = group.variables and sums[0].any()
         counted = sampled_table_of_sums(variables, sums) if can_compare else None
         return ObservedColumns(group, sums, counted, False, not self.counts.lacks_totals)
 
@@ -89,11 +88,11 @@ class ObservedColumns:
 
     @property
     def test(self) -> DesignTest | None:
-        """Whether the question has to do with the columns."""
-        if self.table is None or not self.has_totals or self.group.variable is None:
+        """The test of whether the question depends on the columns."""
+        if self.table is None or not self.has_totals or not self.group.variables:
             return None
-        own = self.table.independence
-        return replace(own, variables=(own.variables[0], self.group.title))
+        test = self.table.independence
+        return replace(test, variables=(test.variables[0], self.group.title))
 
     def differences(self, scores: Floats) -> Floats:
         """Return the p-values of differences between columns, (n_scores, n_columns, n_columns)."""

@@ -20,7 +20,6 @@ from twoway.errors import check_known
 from twoway.notebook import Shown
 from twoway.storage.atomic_files import atomic_file
 from twoway.tabulation import writing
-from twoway.tabulation.excel import tabulation_excel
 from twoway.text import plain_data
 
 RowKind = Literal["category", "net", "mean"]
@@ -70,7 +69,7 @@ class BannerTable:
     effective: Floats
     """(n_columns,): how many records without weights would tell as much."""
     tests: tuple[DesignTest, ...]
-    """Whether the question has to do with each variable of the banner, where counts are kept."""
+    """Tests of whether the question depends on each variable of the banner; empty if no counts are kept."""
     notes: tuple[str, ...]
 
     @property
@@ -92,6 +91,13 @@ class BannerTable:
     def is_weighted(self) -> bool:
         """Whether records count as fewer because of their weights."""
         return not np.allclose(self.effective, self.records, rtol=1e-9, equal_nan=True)
+
+    @property
+    def bases(self) -> dict[str, Floats]:
+        """The number of records behind each column, and their effective number if they have weights, by name."""
+        if not np.isfinite(self.records).any():
+            return {}
+        return {"Base": self.records} | ({"Effective base": self.effective} if self.is_weighted else {})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,9 +149,8 @@ class Tabulation(Shown):
             }
             for table in self.tables
         ]
-        content: dict[str, Any] = plain_data(
-            {"columns": [column._asdict() for column in self.columns], "level": self.level, "tables": tables}
-        )
+        columns = [column._asdict() for column in self.columns]
+        content: dict[str, Any] = plain_data({"columns": columns, "level": self.level, "tables": tables})
         return content
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -189,7 +194,7 @@ def tabulation_ending(path: str | os.PathLike[str]) -> str:
 # What writes tables, by the ending of the file; those of a row per number are written as records are.
 _LONG = (".csv", ".tsv", ".parquet", ".arrow")
 _WRITERS: dict[str, Callable[[Tabulation], str | bytes]] = {
-    ".xlsx": tabulation_excel,
+    ".xlsx": writing.tabulation_excel,
     ".html": writing.tabulation_page,
     ".md": writing.tabulation_markdown,
     ".txt": lambda tables: f"{tables}\n",

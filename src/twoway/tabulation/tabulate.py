@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, combinations
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from twoway.checks.significance import SIGNIFICANT, holm_corrected
 from twoway.data.survey_design import Design
 from twoway.errors import DataError, check_known
 from twoway.model.events import Names
-from twoway.model.intervals import Intervals, Scale
+from twoway.model.intervals import Scale
 from twoway.model.pmf import JointPMF, pmf_of
 from twoway.model.records import records_for_model
 from twoway.questions.answer import share_in_groups
@@ -96,32 +96,26 @@ def tabulate(
     default = [name for name in schema.names if name not in in_banner]
     questions = default if rows is None else _tabulated_names(rows, schema.names)
     if both := [name for name in questions if name in in_banner]:
-        raise DataError(f"{shortlist(both)} in both rows and columns; name a variable once")
+        raise DataError(f"{shortlist(both)} in both rows and columns; use a variable once")
     if not questions:
         raise DataError("every variable is in the columns; leave one for the rows")
     listed = _tabulated_nets(model, nets or {}, questions)
-    evidence = _tabulated_evidence(model, records, design)
+    if design is not None and records is None:
+        raise DataError("a design needs its records: give records, too")
+    sampled = None if records is None else SampledRecords(records_for_model(schema, records), design)
+    evidence = ObservedSource(model.counts, sampled, design is not None)
     level = boot.level if boot is not None else LEVEL if evidence.has_design else None
     sheets = [_TabulatedQuestion.of(schema[name], listed.get(name, {}), groups, evidence) for name in questions]
     return Tabulation(tuple(sheet.table(model, boot, level or LEVEL) for sheet in sheets), level)
 
 
-def _tabulated_names(given: Names, known: Sequence[str]) -> list[str]:
+def _tabulated_names(rows: Names, known: Sequence[str]) -> list[str]:
     """Return the names of rows, each known and given once."""
-    names = [given] if isinstance(given, str) else list(given)
+    names = [rows] if isinstance(rows, str) else list(rows)
     check_known("variable", known, *names, where=" in rows")
-    if (twice := first_duplicate(names)) is not None:
-        raise DataError(f"{twice!r} is asked for twice in rows; name a variable once")
+    if (duplicate := first_duplicate(names)) is not None:
+        raise DataError(f"duplicate variable {duplicate!r} in rows")
     return names
-
-
-def _tabulated_evidence(model: JointPMF, records: Any, design: Design | None) -> ObservedSource:
-    """Return what observed numbers are taken from."""
-    if records is None:
-        if design is not None:
-            raise DataError("a design is that of records: give records, too")
-        return ObservedSource(model.counts)
-    return ObservedSource(None, SampledRecords(records_for_model(model.schema, records), design), design is not None)
 
 
 def _tabulated_nets(pmf: JointPMF, nets: Mapping[str, str], asked: Sequence[str]) -> dict[str, dict[str, list[int]]]:
@@ -135,16 +129,21 @@ def _tabulated_nets(pmf: JointPMF, nets: Mapping[str, str], asked: Sequence[str]
         if name not in asked:
             raise DataError(f"the net {net!r} is of {name!r}, which is not in the rows: {shortlist(asked)}")
         if net in map(str, pmf.schema[name].categories):
-            raise DataError(f"the net {net!r} is called like a category of {name!r}; give it another name")
+            raise DataError(f"the net {net!r} has the name of a category of {name!r}; give it another name")
         listed.setdefault(name, {})[net] = codes
     return listed
 
 
-def _tabulated_scores(variable: Variable) -> Floats | None:
-    """Return the numbers of which a variable's mean is: its values, or the places of ordered categories from 1."""
-    if variable.values is not None:
-        return np.array(variable.values) if len(variable) > 1 else None
-    return np.arange(1.0, len(variable) + 1.0) if variable.is_ordered and len(variable) > 2 else None
+def _tabulated_means(variable: Variable) -> dict[str, Floats]:
+    """Return the number that each category counts as in the mean, by the label of the row; empty without a mean.
+
+    These are the values of numbers, and the places from 1 of ordered categories.
+    """
+    if variable.values is not None and len(variable) > 1:
+        return {"Mean": np.array(variable.values)}
+    if variable.values is None and variable.is_ordered and len(variable) > 2:
+        return {f"Mean place, 1 to {len(variable)}": np.arange(1.0, len(variable) + 1.0)}
+    return {}
 
 
 @dataclass(frozen=True)
@@ -163,38 +162,30 @@ class _TabulatedQuestion:
         cls, variable: Variable, nets: Mapping[str, list[int]], groups: Sequence[BannerGroup], evidence: ObservedSource
     ) -> _TabulatedQuestion:
         """Return the rows of a question: categories, nets, and the mean."""
+        means = _tabulated_means(variable)
         rows = [BannerRow(label, "category") for label in variable.categories]
-        rows += [BannerRow(net, "net") for net in nets]
-        among = [np.isin(np.arange(len(variable)), codes).astype(np.float64) for codes in nets.values()]
-        means = _tabulated_scores(variable)
-        rows += [] if means is None else [BannerRow("Mean", "mean")]
-        scores = np.vstack([np.eye(len(variable)), *among, *([] if means is None else [means])])
+        rows += [BannerRow(net, "net") for net in nets] + [BannerRow(label, "mean") for label in means]
+        in_nets = [np.isin(np.arange(len(variable)), codes).astype(np.float64) for codes in nets.values()]
+        scores = np.vstack([np.eye(len(variable)), *in_nets, *means.values()])
         return cls(variable, tuple(rows), scores, groups, evidence)
 
     def table(self, pmf: JointPMF, boot: Bootstrap | None, level: float) -> BannerTable:
         """Return the table."""
         heads = banner_heads(self.groups)
         parts = [self.evidence.of(self.variable, group) for group in self.groups]
-        seen = [part for part in parts if part is not None]
         if parts[0] is not None and not parts[0].sums.any():
-            raise DataError(f"no record shows {self.variable.name!r}: its table would have a base of zero")
+            raise DataError(f"no record has a value of {self.variable.name!r}, so its table would have a base of zero")
         observed, bases = np.full((3, len(self.rows), len(heads)), np.nan), np.full((2, len(heads)), np.nan)
-        for part, own in zip(parts, self._places, strict=True):
+        for part, places in zip(parts, self._places, strict=True):
             if part is not None:
-                observed[:, :, own] = part.shares(self.scores), *part.intervals(self.scores, level)
-                bases[:, own] = part.records, part.effective
+                observed[:, :, places] = part.shares(self.scores), *part.intervals(self.scores, level)
+                bases[:, places] = part.records, part.effective
         modelled, notes = self._modelled(pmf, boot)
-        notes += self._empty_notes(bases[0], heads)
-        if any(group.among for group, part in zip(self.groups, parts, strict=True) if part is None):
-            notes.append(
-                "columns within others show only what is modelled: what was observed in them needs the records"
-            )
-        notes += [note for part in seen if part.test is not None for note in part.sparse_notes()]
-        tests = tuple(part.test for part in seen if part.test is not None)
-        letters, said = self._letters(parts, observed[0], heads), tuple(dict.fromkeys(notes))
-        shares = (observed[0], observed[1], observed[2], *modelled)
-        behind = (bases[0], bases[1], tests, said)
-        return BannerTable(self.variable.name, self.variable.label, self.rows, heads, *shares, letters, *behind)
+        notes += self._notes(parts, bases[0], heads)
+        tests = tuple(part.test for part in parts if part is not None and part.test is not None)
+        letters, variable = self._letters(parts, observed[0], heads), self.variable
+        numbers: tuple[Any, ...] = (*observed, *modelled, letters, *bases, tests, tuple(dict.fromkeys(notes)))
+        return BannerTable(variable.name, variable.label, self.rows, heads, *numbers)
 
     @property
     def _places(self) -> list[slice]:
@@ -202,26 +193,27 @@ class _TabulatedQuestion:
         ends = list(accumulate(group.size for group in self.groups))
         return [slice(end - group.size, end) for end, group in zip(ends, self.groups, strict=True)]
 
-    def _modelled(self, pmf: JointPMF, boot: Bootstrap | None) -> tuple[Intervals, list[str]]:
-        """Return modelled shares and means, with intervals where there are replicates, and notes on these."""
-        parts: list[Intervals] = []
+    def _modelled(self, pmf: JointPMF, boot: Bootstrap | None) -> tuple[Floats, list[str]]:
+        """Return modelled shares and means with the ends of their intervals, and notes on these.
+
+        Shape (3, n_rows, n_columns); without replicates, the ends are NaN.
+        """
+        parts: list[Floats] = []
         notes: list[str] = []
         for group in self.groups:
-            if boot is None:
-                estimate = self._shares(pmf, group, self.scores)
-                parts.append(Intervals(estimate, *[np.full(estimate.shape, np.nan)] * 2))
-                continue
             ends = np.full((3, len(self.rows), group.size), np.nan)
-            for chosen, scale in _SCALES:
-                own = np.array([row.kind in chosen for row in self.rows])
-                if own.any():
-                    shares_of = partial(self._shares, group=group, scores=self.scores[own])
-                    cells = self._cells(group, own) if scale == "probability" else ()
-                    ends[:, own], note = boot.answer(shares_of, scale, [self.variable.name, *group.names], cells=cells)
+            ends[0] = self._shares(pmf, group, self.scores)
+            for kinds, scale in _SCALES:
+                is_row = np.array([row.kind in kinds for row in self.rows])
+                if boot is not None and is_row.any():
+                    shares_of = partial(self._shares, group=group, scores=self.scores[is_row])
+                    cells = self._cells(group, is_row) if scale == "probability" else ()
+                    names = [self.variable.name, *group.names]
+                    ends[:, is_row], note = boot.answer(shares_of, scale, names, cells=cells)
                     notes += [note] if note else []
             ends[1:, ~np.isfinite(ends[0])] = np.nan
-            parts.append(Intervals(*ends))
-        return Intervals(*(np.concatenate(own, axis=1) for own in zip(*parts, strict=True))), notes
+            parts.append(ends)
+        return np.concatenate(parts, axis=2), notes
 
     def _shares(self, pmf: JointPMF, group: BannerGroup, scores: Floats) -> Floats:
         joint = pmf.marginal([*group.codes, self.variable.name, *group.names[len(group.among) :]]).array
@@ -232,31 +224,41 @@ class _TabulatedQuestion:
         """Return the event and the evidence of each share."""
         labels = np.array(self.variable.categories, dtype=object)
         events = [{self.variable.name: labels[scores > 0].tolist()} for scores in self.scores[chosen]]
-        own = group.variable
-        inner = [{}] if own is None else [{own.name: label} for label in own.categories]
-        return [(event, {**group.given, **given}) for event in events for given in inner]
+        names, labels_of = [v.name for v in group.variables], [v.categories for v in group.variables]
+        inner = [dict(zip(names, cell, strict=True)) for cell in product(*labels_of)]
+        return [(event, group.given | given) for event in events for given in inner]
 
     def _letters(
         self, parts: Sequence[ObservedColumns | None], observed: Floats, heads: Sequence[BannerColumn]
     ) -> NDArray[np.str_]:
         """Return for each cell the letters of the columns of the same group than which it is higher."""
         letters = np.full(observed.shape, "", dtype=object)
-        places: list[tuple[int, int, int]] = []
+        places: list[list[int]] = []
         p_values: list[float] = []
-        for part, own in zip(parts, self._places, strict=True):
-            if part is None or not part.has_totals:
-                continue
-            found = part.differences(self.scores)
-            for first, second in combinations(range(found.shape[1]), 2):
-                for row in np.flatnonzero(np.isfinite(found[:, first, second])).tolist():
-                    places.append((row, own.start + first, own.start + second))
-                    p_values.append(float(found[row, first, second]))
+        for part, columns in zip(parts, self._places, strict=True):
+            if part is not None and part.has_totals:
+                differences = part.differences(self.scores)
+                comparisons = np.argwhere(np.triu(np.isfinite(differences), 1))
+                p_values += differences[tuple(comparisons.T)].tolist()
+                comparisons[:, 1:] += columns.start
+                places += comparisons.tolist()
         for (row, first, second), p_value in zip(places, holm_corrected(p_values), strict=True):
             if p_value < SIGNIFICANT:
                 high, low = (first, second) if observed[row, first] > observed[row, second] else (second, first)
                 letters[row, high] += (" " if letters[row, high] else "") + heads[low].letter
         return letters.astype(str)
 
-    def _empty_notes(self, records: Floats, heads: Sequence[BannerColumn]) -> list[str]:
-        empty = [f"{head.variable} = {head.label}" for head, n in zip(heads, records.tolist(), strict=True) if n == 0]
-        return [f"no record shows {self.variable.name!r} among {shortlist(empty, 4)}: base of zero"] if empty else []
+    def _notes(
+        self, parts: Sequence[ObservedColumns | None], records: Floats, heads: Sequence[BannerColumn]
+    ) -> Iterator[str]:
+        """Yield what a reader of the table should know."""
+        if self.rows[-1].kind == "mean" and self.variable.values is None:
+            first, *_, last = self.variable.categories
+            yield f"the mean place counts {first!r} as 1, …, {last!r} as {len(self.variable)}"
+        if empty := [f"{head.variable} = {head.label}" for head, n in zip(heads, records, strict=True) if n == 0]:
+            yield f"no record with {shortlist(empty, 4)} has a value of {self.variable.name!r}: base of zero"
+        if any(group.among for group, part in zip(self.groups, parts, strict=True) if part is None):
+            yield "nested columns show only modelled shares; observed shares in them need the records"
+        for part in parts:
+            if part is not None and part.test is not None:
+                yield from part.sparse_notes()

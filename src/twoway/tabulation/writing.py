@@ -1,19 +1,21 @@
-"""Tables as text, Markdown, HTML and long tables."""
+"""Tables as text, Markdown, HTML, Excel workbooks and long tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from html import escape
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.files.workbook import Workbook, WorkbookSheet
 from twoway.text import aligned_text, counted, markdown_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from jinja2 import Template
 
     from twoway.tabulation.result import BannerColumn, BannerTable, Tabulation
 
@@ -21,12 +23,6 @@ NUMBERS = ("observed", "observed_low", "observed_high", "modelled", "low", "high
 """The arrays of a table with a row for each row and a column for each column."""
 LineKind = Literal["base", "main", "beside"]
 _MOST_IN_NOTEBOOK = 10
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
-:root { color-scheme: light dark; }
-"""
-# Colours that are seen on white and on black.
-_RULE, _SHADE = "1px solid rgba(128,128,128,.5)", "rgba(70,130,180,.12)"
 
 
 class Line(NamedTuple):
@@ -46,10 +42,8 @@ def written_share(number: float, *, is_mean: bool, bare: bool = False) -> str:
 
 def written_lines(table: BannerTable) -> Iterator[Line]:
     """Yield the bases, and for each row what was observed and what is modelled."""
-    if np.isfinite(table.records).any():
-        yield Line("base", "Base", [_written_base(n) for n in table.records.tolist()])
-        if table.is_weighted:
-            yield Line("base", "Effective base", [_written_base(n) for n in table.effective.tolist()])
+    for name, numbers in table.bases.items():
+        yield Line("base", name, [f"{number:,.0f}" if np.isfinite(number) else "–" for number in numbers.tolist()])
     for place, row in enumerate(table.rows):
         is_mean, label = row.kind == "mean", str(row.label)
         modelled = _written_cells((table.modelled, table.low, table.high), place, is_mean)
@@ -62,16 +56,12 @@ def written_lines(table: BannerTable) -> Iterator[Line]:
         yield Line("beside", "modelled", modelled)
 
 
-def _written_base(number: float) -> str:
-    return f"{number:,.0f}" if np.isfinite(number) else "–"
-
-
 def _written_cells(numbers: tuple[Floats, Floats, Floats], row: int, is_mean: bool) -> list[str]:
     """Return the numbers of a row as text, with their intervals where there are some."""
     texts = []
-    for number, *ends in zip(*(own[row].tolist() for own in numbers), strict=True):
-        shown = " to ".join(written_share(end, is_mean=is_mean, bare=True) for end in ends)
-        interval = f" ({shown})" if np.isfinite(ends[0]) else ""
+    for number, *ends in zip(*(array[row].tolist() for array in numbers), strict=True):
+        both_ends = " to ".join(written_share(end, is_mean=is_mean, bare=True) for end in ends)
+        interval = f" ({both_ends})" if np.isfinite(ends[0]) else ""
         texts.append(written_share(number, is_mean=is_mean) + interval)
     return texts
 
@@ -88,17 +78,17 @@ def written_banner(columns: tuple[BannerColumn, ...]) -> list[tuple[str, int]]:
 
 def written_notes(tabulation: Tabulation) -> list[str]:
     """Return what a reader of the tables should know."""
-    said = []
+    notes = []
     if any(table.tests for table in tabulation):
-        said.append(
+        notes.append(
             "Letters name the columns of the same variable whose share or mean is lower by more than chance (at 5 %, "
             "corrected by Holm for all comparisons of a table). Below each table, a test of all its columns."
         )
     if tabulation.level is not None:
         by_design = any(table.has_observed_intervals for table in tabulation)
-        of = "; those of what was observed are by the design of the survey" if by_design else " of what is modelled"
-        said.append(f"In brackets: {100 * tabulation.level:g} % intervals{of}.")
-    return said
+        of = "; those of observed shares are by the design of the survey" if by_design else " of modelled shares"
+        notes.append(f"In brackets: {100 * tabulation.level:g} % intervals{of}.")
+    return notes
 
 
 # Text
@@ -110,9 +100,9 @@ def tabulation_text(tabulation: Tabulation) -> str:
 
 
 def _text_of_table(table: BannerTable) -> str:
-    names = [name if count == 0 else "" for name, own in written_banner(table.columns) for count in range(own)]
+    names = [name if place == 0 else "" for name, count in written_banner(table.columns) for place in range(count)]
     head = [["", *map(printable, names)], ["", *(printable(column.label) for column in table.columns)]]
-    # The total stands in the first line of the head, and above no letter.
+    # The total is in the first line of the head, and has no letter.
     head[0][1], head[1][1] = head[1][1], ""
     letters = [["", *(column.letter for column in table.columns)]] if table.tests else []
     lines = [
@@ -138,13 +128,9 @@ def _markdown_of_table(table: BannerTable) -> str:
         label = markdown_text(line.label)
         rows.append([{"main": f"**{label}**", "beside": f"*{label}*", "base": label}[line.kind], *line.cells])
     body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    below = [
-        *(markdown_text(test) for test in table.tests),
-        *(f"Note: {markdown_text(note)}" for note in table.notes),
-    ]
-    return "\n\n".join(
-        [f"### {markdown_text(written_title(table))}", body, "\n".join(f"- {text}" for text in below)]
-    ).rstrip()
+    below = [*map(markdown_text, table.tests), *(f"Note: {markdown_text(note)}" for note in table.notes)]
+    listed = "\n".join(f"- {text}" for text in below)
+    return f"### {markdown_text(written_title(table))}\n\n{body}\n\n{listed}".rstrip()
 
 
 def _markdown_head(column: BannerColumn, has_letters: bool) -> str:
@@ -157,56 +143,137 @@ def _markdown_head(column: BannerColumn, has_letters: bool) -> str:
 
 def tabulation_page(tabulation: Tabulation) -> str:
     """Return the tables as a page."""
-    body = "".join([*map(_html_table, tabulation), *(f"<p>{escape(text)}</p>" for text in written_notes(tabulation))])
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Tables</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body>{body}</body></html>\n"
-    )
+    return _html_of_tables(tabulation.tables, written_notes(tabulation), is_page=True)
 
 
 def tabulation_html(tabulation: Tabulation) -> str:
     """Return the first tables as a part of a page, such as a notebook."""
-    shown = tabulation.tables[:_MOST_IN_NOTEBOOK]
-    more = len(tabulation) - len(shown)
-    last = [*([f"… {counted(more, 'more table')}"] if more else []), *written_notes(tabulation)]
-    return "".join([*map(_html_table, shown), *(f"<p>{escape(text)}</p>" for text in last)])
+    first = tabulation.tables[:_MOST_IN_NOTEBOOK]
+    more = len(tabulation) - len(first)
+    hidden = [f"… {counted(more, 'more table')}"] if more else []
+    return _html_of_tables(first, [*hidden, *written_notes(tabulation)], is_page=False)
 
 
-def _html_table(table: BannerTable) -> str:
-    has_letters = bool(table.tests)
-    names = "".join(
-        f"<th colspan='{count}' style='text-align:center;border-left:{_RULE}'>{_html_text(name)}</th>"
-        for name, count in written_banner(table.columns)
+def _html_of_tables(tables: Sequence[BannerTable], notes: Sequence[str], *, is_page: bool) -> str:
+    return _html_template().render(tables=tables, notes=notes, is_page=is_page)
+
+
+@cache
+def _html_template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("twoway.tabulation", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    labels = "".join(
-        f"<th style='text-align:right;vertical-align:bottom'>{_html_text(column.label)}"
-        f"{f'<br><small>{column.letter}</small>' if has_letters else ''}</th>"
-        for column in table.columns
-    )
-    body = "".join(map(_html_line, written_lines(table)))
-    below = [*map(str, table.tests), *(f"Note: {note}" for note in table.notes)]
-    said = "".join(f"<p style='margin:.2em 0'><small>{_html_text(text)}</small></p>" for text in below)
-    head = f"<thead><tr><th></th>{names}</tr><tr><th></th>{labels}</tr></thead>"
-    return (
-        f"<h3>{_html_text(written_title(table))}</h3><div style='overflow-x:auto'>"
-        f"<table style='border-collapse:collapse'>{head}<tbody>{body}</tbody></table></div>{said}"
-    )
+    environment.globals |= {"title_of": written_title, "banner_of": written_banner, "lines_of": written_lines}
+    environment.finalize = lambda value: printable(value, None)
+    return environment.get_template("tables.html")
 
 
-def _html_line(line: Line) -> str:
-    style = {"base": "", "main": f"border-top:{_RULE};background:{_SHADE}", "beside": "opacity:.75;font-size:85%"}
-    indent = "padding-left:1.5em" if line.kind == "beside" else "padding-left:.3em"
-    cells = "".join(
-        f"<td style='text-align:right;padding:.1em .7em;white-space:nowrap'>{_html_text(c)}</td>" for c in line.cells
-    )
-    weight = 600 if line.kind == "main" else 400
-    label = f"<th style='text-align:left;font-weight:{weight};{indent}'>{_html_text(line.label)}</th>"
-    return f"<tr style='{style[line.kind]}'>{label}{cells}</tr>"
+# Excel: cells are numbers with formats, and headers stay in view
+
+_HEAD_ROWS, _LABEL_COLUMNS = 3, 2
+_GREY, _HEAD_SHADE = "#666666", "#DCE6F1"
 
 
-def _html_text(text: object) -> str:
-    return escape(printable(text, None))
+def tabulation_excel(tabulation: Tabulation) -> bytes:
+    """Return a workbook with the tables below one another, their tests, and notes."""
+    book = Workbook()
+    _excel_tables(book.add_sheet("Tables"), tabulation)
+    _excel_tests(book.add_sheet("Tests"), tabulation)
+    _excel_notes(book.add_sheet("Notes"), tabulation)
+    return book.content()
+
+
+def _excel_tables(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
+    columns = tabulation.columns
+    at = _LABEL_COLUMNS
+    for name, count in written_banner(columns):
+        head = {"bold": True, "align": "center", "bottom": 1, "bg_color": _HEAD_SHADE}
+        if count > 1:
+            sheet.sheet.merge_range(0, at, 0, at + count - 1, printable(name, None), sheet.format(**head))
+        else:
+            sheet.text(0, at, name, **head)
+        at += count
+    for place, column in enumerate(columns, start=_LABEL_COLUMNS):
+        sheet.text(
+            1, place, column.label, bold=True, align="center", text_wrap=True, valign="top", bg_color=_HEAD_SHADE
+        )
+        sheet.text(2, place, column.letter, align="center", bottom=1, font_color=_GREY, bg_color=_HEAD_SHADE)
+    for row, column in np.ndindex(_HEAD_ROWS, _LABEL_COLUMNS):
+        sheet.text(row, column, "", bg_color=_HEAD_SHADE, bottom=int(row == _HEAD_ROWS - 1))
+    sheet.sheet.freeze_panes(_HEAD_ROWS, _LABEL_COLUMNS)
+    labels = [str(row.label) for table in tabulation for row in table.rows]
+    sheet.sheet.set_column(0, 0, min(max(map(len, [*labels, "Effective base"])) + 2, 45))
+    sheet.sheet.set_column(1, 1, 14)
+    sheet.sheet.set_column(2, 1 + len(columns), 11)
+    sheet.sheet.outline_settings(symbols_below=False)
+    sheet.sheet.set_landscape()
+    sheet.sheet.fit_to_pages(1, 0)
+    sheet.sheet.repeat_rows(0, _HEAD_ROWS - 1)
+    line = _HEAD_ROWS
+    for table in tabulation:
+        line = _excel_table(sheet, table, line) + 1
+
+
+def _excel_table(sheet: WorkbookSheet, table: BannerTable, line: int) -> int:
+    """Write a table that starts at a line; return the line after it."""
+    sheet.text(line, 0, written_title(table), bold=True, font_size=12)
+    line += 1
+    for name, numbers in table.bases.items():
+        sheet.text(line, 0, name, italic=True)
+        for place, number in enumerate(numbers.tolist(), start=_LABEL_COLUMNS):
+            sheet.number(line, place, number, num_format="#,##0", italic=True)
+        line += 1
+    for place, row in enumerate(table.rows):
+        number_format = "0.00" if row.kind == "mean" else "0.0%"
+        parts = {"observed": table.observed} if table.is_observed else {}
+        if table.has_observed_intervals:
+            parts |= {"observed low": table.observed_low, "observed high": table.observed_high}
+        parts |= {"modelled": table.modelled} | ({"low": table.low, "high": table.high} if table.has_intervals else {})
+        for part, (name, numbers) in enumerate(parts.items()):
+            is_first = part == 0
+            look: dict[str, Any] = {"top": 4} if is_first else {"font_color": _GREY}
+            look |= {"bold": True} if is_first and row.kind != "category" else {}
+            sheet.text(line, 0, row.label if is_first else "", **look)
+            sheet.text(line, 1, name, **look, **({"font_color": _GREY} if is_first else {}))
+            for at, number in enumerate(numbers[place].tolist(), start=_LABEL_COLUMNS):
+                sheet.number(line, at, number, num_format=number_format, **look)
+            if not is_first:
+                sheet.sheet.set_row(line, None, None, {"level": 1})
+            line += 1
+            if name == "observed" and table.higher_than[place].any():
+                sheet.text(line, 1, "higher than", font_color=_GREY)
+                for at, letters in enumerate(table.higher_than[place].tolist(), start=_LABEL_COLUMNS):
+                    sheet.text(line, at, letters, align="right", font_color="#1F4E79", bold=True)
+                line += 1
+    return line
+
+
+def _excel_tests(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
+    for place, head in enumerate(("Question", "By", "F", "Degrees 1", "Degrees 2", "p-value")):
+        sheet.text(0, place, head, bold=True, bottom=1, bg_color=_HEAD_SHADE)
+    sheet.sheet.freeze_panes(1, 0)
+    sheet.sheet.set_column(0, 1, 20)
+    sheet.sheet.fit_to_pages(1, 0)
+    tests = [(table, test) for table in tabulation for test in table.tests]
+    for line, (table, test) in enumerate(tests, start=1):
+        sheet.text(line, 0, table.name)
+        sheet.text(line, 1, test.variables[-1])
+        for place, number in enumerate((test.statistic, test.degrees, test.other_degrees), start=2):
+            sheet.number(line, place, number, num_format="0.00")
+        sheet.number(line, 5, test.p_value, num_format="0.0000")
+
+
+def _excel_notes(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
+    sheet.sheet.set_column(0, 0, 20)
+    sheet.sheet.set_column(1, 1, 110)
+    sheet.sheet.fit_to_pages(1, 0)
+    notes = [("", text) for text in written_notes(tabulation)]
+    notes += [(table.name, note) for table in tabulation for note in table.notes]
+    for line, (name, text) in enumerate(notes):
+        sheet.text(line, 0, name, bold=True, valign="top")
+        sheet.text(line, 1, text, text_wrap=True)
 
 
 # Long tables
@@ -216,24 +283,21 @@ def written_long_table(tabulation: Tabulation) -> pa.Table:
     """Return an Arrow table with a row for each number."""
     import pyarrow as pa
 
-    rows = [row for table in tabulation for row in _written_long_rows(table)]
-    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
-    return pa.table({name: pa.array(values, from_pandas=True) for name, values in columns.items()})
-
-
-def _written_long_rows(table: BannerTable) -> Iterator[dict[str, Any]]:
-    for place, row in enumerate(table.rows):
-        for at, column in enumerate(table.columns):
-            numbers = {name: float(getattr(table, name)[place, at]) for name in NUMBERS}
-            yield {
-                "question": table.name,
-                "row": str(row.label),
-                "kind": row.kind,
-                "variable": column.variable,
-                "column": str(column.label),
-                "letter": column.letter,
-                **numbers,
-                "higher_than": str(table.higher_than[place, at]),
-                "records": float(table.records[at]),
-                "effective_records": float(table.effective[at]),
-            }
+    rows: list[dict[str, Any]] = []
+    for table in tabulation:
+        for (place, row), (at, column) in product(enumerate(table.rows), enumerate(table.columns)):
+            rows.append(
+                {
+                    "question": table.name,
+                    "row": str(row.label),
+                    "kind": row.kind,
+                    "variable": column.variable,
+                    "column": str(column.label),
+                    "letter": column.letter,
+                    **{name: float(getattr(table, name)[place, at]) for name in NUMBERS},
+                    "higher_than": str(table.higher_than[place, at]),
+                    "records": float(table.records[at]),
+                    "effective_records": float(table.effective[at]),
+                }
+            )
+    return pa.table({name: pa.array([row[name] for row in rows], from_pandas=True) for name in rows[0]})

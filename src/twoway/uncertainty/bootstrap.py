@@ -294,7 +294,7 @@ class Bootstrap(Tabulated):
         from twoway.solvers.starts import softened_start
 
         if self.scales is not None:
-            raise DataError("samples of a design are no draws of a model; impute from a bootstrap without a design")
+            raise DataError("replicates of a design are not draws of the model; use a bootstrap without a design")
         if check_whole_number("m", m, 2) > (known := len(self.replicates)):
             raise DataError(f"each completed table needs its own replicate: {m} were asked for, and there are {known}")
         possible = self.pmf.log_prob(records) > -np.inf
@@ -314,13 +314,13 @@ class Bootstrap(Tabulated):
         ``counts`` is as for `JointPMF.save`. Without counts, intervals from the file cannot be wider where the model
         does not fit what was observed.
         """
-        arrays = replicated_model_arrays([pmf.parameters for pmf in (self.center, *self.replicates)])
+        arrays = replicated_model_arrays([pmf.trees for pmf in (self.center, *self.replicates)])
         if self.scales is not None:
             arrays |= {_SCALES: self.scales, _DEGREES: np.array([self.degrees], dtype=np.int64)}
         if counts:
             arrays |= {} if self.observed is None else self.observed.arrays()
             arrays |= {} if self.pmf.counts is None else self.pmf.counts.arrays()
-        write_model(path, self.pmf.schema, self.pmf.parameters, self.pmf.report, arrays)
+        write_model(path, self.pmf.schema, self.pmf.trees, self.pmf.report, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
@@ -350,14 +350,14 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
     `JointPMF.load` returns the model without replicates, `Bootstrap.load` requires them.
     """
     header, arrays = read_container(path, "model")
-    pmf = JointPMF.from_parameters(*parse_model(path, header, arrays))
+    pmf = JointPMF.from_trees(*parse_model(path, header, arrays))
     try:
-        parameters = parse_replicated_models(pmf.schema, arrays)
-        if not parameters:
+        models = [JointPMF.from_trees(pmf.schema, trees) for trees in parse_replicated_models(pmf.schema, arrays)]
+        if not models:
             return pmf
-        if len(parameters) < 2:
+        if len(models) < 2:
             raise DataError("there must be at least two")
-        center, *replicates = (JointPMF.from_parameters(pmf.schema, own) for own in parameters)
+        center, *replicates = models
         observed = ObservedTables.from_arrays(pmf, arrays)
         is_published = observed is not None and observed.published is not None
         reflected = is_published or not (pmf.report and pmf.report.smoothing)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats
-from twoway.checks.fit_quality import PairFit, fit_quality
+from twoway.checks.fit_quality import fit_quality
 from twoway.checks.probability_range import ProbabilityRange, quick_probability_range
 from twoway.errors import DataError, ImpossibleEvidenceError
 from twoway.model.events import Event
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 DOUBT = 0.2
 """A pair, or the answer to a question, is doubtful if what was observed differs from it with a p-value below this.
 
-A verdict on all pairs is corrected for their number; an interval is about one question, and it costs little that it
-also contains what was observed.
+More than `SIGNIFICANT`, which is for verdicts on all pairs, corrected for their number. An interval is about one
+question, and it costs little that it also contains what was observed: with a rank that is too small, 90 % intervals of
+2,000 records contained shares of pairs in 92 % of cases instead of 87 %; with the right rank, coverage rose by a point
+at most.
 """
 LEAST_REPLICATES = 20
 """With fewer, the ends of a 90 % interval are unknown."""
@@ -76,20 +78,21 @@ class ObservedTables:
             return None
         records = None if is_all else records_for_model(pmf.schema, source, report=pmf.report)
         tables = source if records is None else Tables.count(records)
-        doubtful = [pair for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT]
+        doubtful = _doubtful_residuals(pmf, tables)
         if not is_all and len(tables.flat) > _MAX_CELLS:
-            tables = tables.select([pair.variables for pair in doubtful])
+            tables = tables.select(list(doubtful))
         triples = None
         if records is not None and 0 < count_cells(pmf.schema.sizes, 3) <= _MAX_CELLS:
             triples = Tables.count(records, 3)
-        return cls(tables, _observed_residuals(doubtful, tables), is_all, triples)
+        return cls(tables, np.array([doubtful.get(names, 0.0) for names in tables.names]), is_all, triples)
 
     @classmethod
     def of_published(cls, pmf: JointPMF, published: PublishedTables) -> ObservedTables:
         """Return published tables to compare the answers of a model with."""
         pairs, triples = published.pairs(only_plain=True), published.triples()
-        doubtful = [pair for pair in fit_quality(pmf, pairs).pairs if pair.p_value < DOUBT] if len(pairs) else []
-        return cls(pairs, _observed_residuals(doubtful, pairs), True, triples if len(triples) else None, published)
+        doubtful = _doubtful_residuals(pmf, pairs)
+        residuals = np.array([doubtful.get(names, 0.0) for names in pairs.names])
+        return cls(pairs, residuals, True, triples if len(triples) else None, published)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the positions of tables of these variables that the model may not fit, worst first."""
@@ -134,9 +137,9 @@ class ObservedTables:
 
     def determined(self, event: Event, given: Event, width: float) -> ProbabilityRange | None:
         """Return the range that published tables leave without sampling error, where it is no wider than this."""
-        found = None if self.published is None else self.range(event, given, None)
-        is_narrow = found is not None and found.width <= width and found.contradiction <= _SMALL_CONTRADICTION
-        return found if is_narrow else None
+        bounds = None if self.published is None else self.range(event, given, None)
+        is_narrow = bounds is not None and bounds.width <= width and bounds.contradiction <= _SMALL_CONTRADICTION
+        return bounds if is_narrow else None
 
     def widened(
         self, boot: Bootstrap, ends: Intervals, question: Question, scale: Scale, names: Sequence[str], cells: Cells
@@ -245,7 +248,6 @@ class ObservedTables:
         return cls(tables, residuals, bool(is_all[0]), triples)
 
 
-def _observed_residuals(doubtful: Iterable[PairFit], tables: Tables) -> Floats:
-    """Return by how many standard errors each table is off; 0 for those that are not doubtful."""
-    residuals = {pair.variables: abs(pair.residual) for pair in doubtful}
-    return np.array([residuals.get(names, 0.0) for names in tables.names])
+def _doubtful_residuals(pmf: JointPMF, tables: Tables) -> dict[tuple[str, ...], float]:
+    """Return by how many standard errors each table is off that chance does not explain well, worst first."""
+    return {pair.variables: abs(pair.residual) for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT}

@@ -94,8 +94,9 @@ def bootstrap(
     n, seed = check_whole_number("n", n, LEAST_REPLICATES), check_whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
     level = checked_interval_level(level)
+    if design is not None and isinstance(source, Tables | PublishedTables):
+        raise DataError("a design says how records were drawn, and these are tables; give the records")
     if isinstance(source, PublishedTables):
-        _refuse_design_to_replicate(design)
         published = PublishedResampling.of(source, pmf, n_records)
         with Watch.showing(monitor) as watch:
             part = watch.quiet()
@@ -188,7 +189,6 @@ def _replicate_sampling(
     pmf: JointPMF, source: Any, n: int, n_records: float | None, design: Design | None
 ) -> tuple[Resampling | DesignResampling, float]:
     if isinstance(source, Tables):
-        _refuse_design_to_replicate(design)
         if difference := pmf.schema.difference(source.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
         if len(source) == 0:
@@ -203,11 +203,6 @@ def _replicate_sampling(
     if design is not None:
         return DesignResampling.of(design, records, n, sets_of), _TOL_RECORDS
     return RecordResampling(records, sets_of), _TOL_RECORDS
-
-
-def _refuse_design_to_replicate(design: Design | None) -> None:
-    if design is not None:
-        raise DataError("a design says how records were drawn, and these are tables; give the records")
 
 
 # The prior that smoothing is, drawn again for each replicate

@@ -254,8 +254,15 @@ def test_bad_questions_are_refused():
         tw.probability_range({"a": [1]}, {"a": 1})
     with pytest.raises(tw.DataError, match="level"):
         tw.probability_range(tables, {"v0": 1}, level=1.0)
-    with pytest.raises(tw.DataError, match="max_cells is 7"):
+    with pytest.raises(tw.DataError, match="more cells than max_cells allows, 7;"):
         tw.probability_range(tables, {"v0": 1, "v1": 1, "v2": 1}, max_cells=7)
+
+
+def test_a_question_about_more_cells_than_a_float_can_count():
+    schema = tw.Schema(tuple(tw.Variable(f"v{i}", (0, 1)) for i in range(1100)))
+    tables = tw.Tables(schema, np.array([[0, 1]], dtype=np.int32), np.ones(4))
+    with pytest.raises(tw.DataError, match="a range for 1100 variables takes more cells"):
+        tw.probability_range(tables, dict.fromkeys(schema.names, 1))
 
 
 def test_text_and_json():

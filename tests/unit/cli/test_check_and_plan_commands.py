@@ -49,7 +49,7 @@ def test_check_compares_a_model_with_data(twoway, files):
         assert "all 6 tables are fitted as well as chance allows" in out
     code, _, err = twoway("check", files / "pairs.tables", "--data", files / "records.csv")
     assert code == 3
-    assert "compared with a model" in err
+    assert "--data needs a model" in err
 
 
 def test_check_gives_ranges(twoway, files):
@@ -81,6 +81,7 @@ def published(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_range_of_a_model_is_about_the_tables_that_it_was_fitted_to(twoway, published, tmp_path):
     model = tmp_path / "model.twoway"
     assert twoway("fit", "--tables", published, "-o", model)[0] == 0

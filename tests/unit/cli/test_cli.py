@@ -433,7 +433,7 @@ def test_an_interrupted_fit_is_saved_and_marked(cli, folder, monkeypatch):
     )
     assert code == 130
     assert (folder / "i.twoway.checkpoint").exists()
-    assert "'i.twoway.checkpoint' keeps the state of the fit: the same command continues it" in err
+    assert "'i.twoway.checkpoint' holds the state of the fit: the same command continues it" in err
     assert "interrupted by Ctrl-C" in out
     assert tw.load(folder / "i.twoway").report.stop_reason == "interrupted"
 
@@ -443,7 +443,7 @@ def test_a_fit_out_of_time_is_saved_and_marked_and_goes_on(cli, folder, monkeypa
     monkeypatch.setattr("twoway.solvers.watch.time", SimpleNamespace(monotonic=lambda: 1e18))
     code, out, _ = cli(*command, "--seconds", "60")
     assert code == 0
-    assert "em, ended by the time limit after 2 passes" in out
+    assert "em, stopped at the time limit after 2 passes" in out
     assert "the fit was ended by its time limit; this is the best model up to then" in out
     assert tw.load(folder / "s.twoway").report.stop_reason == "time limit"
     monkeypatch.undo()
@@ -525,6 +525,30 @@ def test_info(cli, folder):
     told = json.loads(cli("info", "m.twoway", "--json")[1])
     assert told["rank"] == 2
     assert [variable["name"] for variable in told["variables"]] == ["age", "vote", "trust", "income"]
+
+
+def test_weights_and_replicates_are_told_by_info_and_compare(cli, tmp_path):
+    people = {"a": ["x", "y", "y", "x"] * 10, "b": ["p", None, "p", "q"] * 10}
+    records = tw.Records(people, weights=[0.5, 1.5, 1.0, 2.0] * 10)
+    pmf = tw.fit(records, rank=1, smoothing=0.5)
+    path = str(tmp_path / "weighted.twoway")
+    tw.bootstrap(pmf, records, n=20).save(path)
+    effective = 50**2 / 75
+    _, out, _ = cli("info", path)
+    assert "records     33.3333 effective, with 70 observed cells" in out
+    assert "weights: at least 40 records, which count as 33.3333 because their weights differ" in out
+    assert "replicates: 20, for intervals" in out
+    content = json.loads(cli("info", path, "--json")[1])
+    assert (content["people"], content["replicates"]) == (40, 20)
+    _, out, _ = cli("compare", path, path)
+    assert out.splitlines()[3].split("  ")[0] == "records"
+    assert "33 effective of at least 40" in out
+    fits = json.loads(cli("compare", path, path, "--json")[1])["models"]
+    assert (fits[0]["records"], fits[0]["people"]) == (pytest.approx(effective), 40)
+    tw.fit(people, rank=1, smoothing=0.5).save(path, counts=False)
+    out = cli("info", path)[1] + cli("compare", path, path)[1]
+    assert "records     40 with 70 observed cells" in out
+    assert not any(word in out for word in ("effective", "replicates", "weights:"))
 
 
 def test_published_tables(cli, tmp_path):
@@ -746,10 +770,10 @@ def test_a_model_of_a_newer_format(cli, monkeypatch, tmp_path):
 
 def test_unexpected_exceptions_are_reported_as_bugs(cli, monkeypatch):
     monkeypatch.setattr("twoway.model.pmf.JointPMF.load", lambda path: 1 / 0)
-    code, _, err = cli("info", "m.twoway")
+    code, _, err = cli("compare", "m.twoway", "m.twoway")
     assert code == 1
     assert err.startswith("twoway: unexpected ZeroDivisionError: division by zero; --debug shows where")
-    assert run(["info", "m.twoway"], debug=True) == 1
+    assert run(["compare", "m.twoway", "m.twoway"], debug=True) == 1
     monkeypatch.setattr("twoway.model.pmf.JointPMF.load", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
     assert cli("ask", "m.twoway", "H(age)")[0] == 130
 
@@ -762,7 +786,7 @@ def test_an_unexpected_eof_error_is_reported_with_its_class(cli, monkeypatch):
         raise EOFError("no more data")
 
     monkeypatch.setattr(tw.JointPMF, "load", ended)
-    code, _, err = cli("info", "m.twoway")
+    code, _, err = cli("compare", "m.twoway", "m.twoway")
     assert code == 1
     assert err.strip().splitlines() == [
         "twoway: unexpected EOFError: no more data; --debug shows where, please report it"

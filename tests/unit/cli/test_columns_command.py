@@ -64,7 +64,7 @@ def test_from_the_file_to_the_right_answer_in_one_command(twoway, sav, tmp_path)
     assert f"observed {observed.mean():.4f} ({len(observed)} records)" in out
     counts = FRAME.trust.value_counts()
     assert f"set to missing  trust 8 \"don't know\" {counts[8]}, 97 'refused' {counts[97]}" in out.replace("\n", " ")
-    assert "is weighted by 'final_weight', which was left out: --weights 'final_weight' uses it" in out
+    assert "declares the weight variable 'final_weight', which was not used; --weights 'final_weight' uses it" in out
     assert "How much do you trust?: low, middle, high  (missing: 90 to 99, 8)" in twoway("info", model)[1]
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import twoway
 from twoway.cli.app import make_app
-from twoway.cli.demo_digits import draw_demo_digits
+from twoway.cli.demo import draw_demo_digits
 from twoway.model.pmf import JointPMF
 
 

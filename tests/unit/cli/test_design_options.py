@@ -79,7 +79,7 @@ def test_replicate_weights(folder, capsys):
         (["--replicate-weights", "wt*", "--intervals"], "no column 'wt*'"),
         (["--replicate-weights", "repw*", "--replicate-kind", "jk", "--intervals", "--only", "vote"], "jackknife"),
         (["--replicate-weights", "repw*", "--replicate-kind", "fay:half", "--intervals"], "such as fay:0.3"),
-        (["--replicate-kind", "brr", "--intervals"], "name their columns"),
+        (["--replicate-kind", "brr", "--intervals"], "--replicate-kind needs --replicate-weights"),
         (["--replicate-weights", "w,size", "--intervals", "--only", "vote"], "give the kind"),
     ],
 )
@@ -102,9 +102,9 @@ def test_a_model_remembers_its_columns(folder, capsys):
         assert run(["check", "m.twoway", "--data", *options]) == 0
         assert said in capsys.readouterr().out
     for options, said in (
-        (["check", "m.twoway", "--data", "plain.csv"], "weights in the column 'w', which 'plain.csv' lacks"),
-        (["check", "m.twoway", "--data", "townless.csv"], "--units none does without"),
-        (["update", "m.twoway", "plain.csv", "-o", "n.twoway"], "--weights none does without"),
+        (["check", "m.twoway", "--data", "plain.csv"], "weights in column 'w', which 'plain.csv' lacks"),
+        (["check", "m.twoway", "--data", "townless.csv"], "or --units none to use no units"),
+        (["update", "m.twoway", "plain.csv", "-o", "n.twoway"], "or --weights none to use no weights"),
     ):
         assert run(options) == 3
         assert said in " ".join(capsys.readouterr().err.split())
@@ -182,7 +182,7 @@ def test_tables_by_a_design(folder, capsys, options, design):
 def test_a_design_of_tables_needs_records(folder, capsys):
     assert fit("--only", "vote,region") == 0
     assert run(["table", "m.twoway", "--units", "town"]) == 3
-    assert "the design of a survey is that of its records: add --data" in capsys.readouterr().err
+    assert "the design of a survey needs its records; add --data" in capsys.readouterr().err
     assert run(["table", "m.twoway", "--data", "survey.csv", "-o", "survey.csv", "--force"]) == 4
     assert "it is an input of this command" in capsys.readouterr().err
     assert run(["table", "m.twoway", "--data", "survey.csv", "--units", "twon"]) == 3

@@ -48,6 +48,7 @@ def test_a_model_becomes_persons(cli, folder, given):
     assert written(folder / name) == [[300, 0], [250, 350], [40, 60]]
 
 
+@pytest.mark.slow
 def test_tables_are_fitted_first(cli, folder, monkeypatch):
     monkeypatch.setattr("twoway.synthesis.population.fit", lambda source, **_: tw.fit(source, rank=2, starts=1))
     for number, given in enumerate((["sheet.tables"], ["--tables", "sheet.csv"])):

@@ -55,6 +55,13 @@ def test_everything_at_once(cli, folder):
     assert tw.Segments.load(folder / "found.twoway").names == ("loyal", "other")
 
 
+def test_items_in_bins_are_related_to_other_columns(cli):
+    items = ("--only", "q*,spent", "--bins", "spent=3", "--count", "2", "--replicates", "0", "--starts", "4")
+    code, out, err = cli("segments", "people.csv", *items, "--outcomes", "city")
+    assert (code, err) == (0, "")
+    assert "Wald test of city" in out
+
+
 def test_names_are_changed_in_a_file_that_was_written(cli, folder):
     assert cli("segments", "people.csv", *QUICK, "--model", "a.twoway")[0] == 0
     code, _, _ = cli("segments", "a.twoway", "--names", "segment 2=late | <b>", "--model", "b.twoway", "-o", "b.md")
@@ -100,12 +107,12 @@ def test_value_labels_of_survey_files_are_the_categories_of_outcomes(cli, folder
     [
         (("--count", "8..2"), 3, "--count 8..2 is empty"),
         (("--count", "many"), 3, "--count must be a number or a range such as 2..8, not 'many'"),
-        (("--count", "2", "--covariates", "q1"), 3, "'q1' is in --covariates and in --only"),
+        (("--count", "2", "--covariates", "q1"), 3, "'q1' is in both --covariates and --only"),
         (("--count", "2", "--outcomes", "cty"), 3, "did you mean 'city'"),
         (("--count", "2", "--names", "a,a"), 3, "the name 'a' is taken"),
         (("--count", "2", "-o", "x.pdf"), 4, "segments are written to .xlsx"),
         (("--count", "2", "-o", "people.csv", "--force"), 4, "input of this command"),
-        (("--count", "2", "--model", "x.csv"), 3, "name is that of a data file"),
+        (("--count", "2", "--model", "x.csv"), 3, "it has the name of a data file"),
         (("--count", "2", "--assignments", "x.txtx"), 4, "x.txtx"),
     ],
 )

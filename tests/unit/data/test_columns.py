@@ -114,14 +114,14 @@ def test_a_model_reads_the_raw_file_alike(tmp_path, sav):
             {"trust": {"categories": TRUST, "missing": [3]}},
             "'trust': the code 3 is both a category, 'a lot', and missing",
         ),
-        ({"trust": {"order": [1, 2], "missing": [2]}}, "'trust': 2 is both a category, in the order, and missing"),
+        ({"trust": {"order": [1, 2], "missing": [2]}}, "'trust': 2 is both a category in the order and missing"),
         ({"trust": {"categories": {1: 2, 2: 1}}}, "1 is a category of 'trust', and a code of another one"),
         ({"trust": {"ordre": [1]}}, "no setting 'ordre' of column 'trust'; did you mean"),
         ({"trsut": {}}, "no column 'trsut' among those declared; did you mean 'trust'"),
         ({"trust": {"cuts": [3, 1]}}, "column 'trust': cuts must be ascending numbers"),
         ({"trust": {"name": "party"}}, "two columns would be called 'party'"),
         ({"trust": {"missing": [(9, 1)]}}, "the smaller one first"),
-        ({"sex": {"cuts": [3]}}, "column 'sex' has cuts, and does not hold numbers"),
+        ({"sex": {"cuts": [3]}}, "column 'sex' has cuts but does not hold numbers"),
         ({"trust": {"missing": 9}}, "missing must be a list; got 9"),
         ({"trust": {"missing": {"a": 1}}}, "missing must be a list; got"),
         ({"trust": {"missing": [[1, 2, 3]]}}, "column 'trust': a range of missing codes is a pair"),
@@ -132,6 +132,16 @@ def test_a_model_reads_the_raw_file_alike(tmp_path, sav):
 def test_wrong_declarations_name_the_place(declared, match):
     with pytest.raises((tw.DataError, tw.UnknownNameError), match=match):
         tw.Records(FRAME, columns=tw.Columns(declared))
+
+
+def test_the_text_of_columns_is_toml_that_declares_the_same(tmp_path):
+    sport = {"ordered": True, "missing": [8, (90, 99)], "values": {"never": 0, "2 or more": 10.5}}
+    sets = {"media": {"columns": ["q5_1", "q5_2"], "chosen": 1, "label": 'what "they" read'}}
+    columns = tw.Columns({"sport": sport}, sets=sets, counts="n")
+    path = tmp_path / "survey.toml"
+    path.write_text(str(columns))
+    assert tw.Columns.load(path)["sport"] == columns["sport"]
+    assert tw.Columns.load(path).choices == columns.choices
 
 
 def test_a_toml_file_declares_the_same(tmp_path):
@@ -167,6 +177,7 @@ def test_anything_that_hands_out_arrow_data_is_a_frame():
     assert tw.fit(Stream(table), rank=1).schema == tw.fit(table, rank=1).schema
 
 
+@pytest.mark.slow
 def test_codes_of_missing_cells_are_counted_with_their_labels(sav):
     shown = ('8 "Don\'t know"', "9", "97 'Refused'")
     expected = {text: int((FRAME.trust == float(text.split()[0])).sum()) for text in shown}

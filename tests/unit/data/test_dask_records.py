@@ -137,6 +137,7 @@ def test_a_fit_with_weights(workers):
     assert_same_model(tw.fit(records, **em), tw.fit(tw.Records(SURVEY, weights="times"), **em))
 
 
+@pytest.mark.slow
 def test_default_results_equal_those_in_memory(workers):
     """Rank, smoothing and starts are chosen on a sample, which is all of these records, in the same order."""
     fitted, expected = tw.fit(cut(RECORDS, CUTS["uneven"])), tw.fit(RECORDS)
@@ -292,6 +293,7 @@ def test_results_are_not_added_to_in_place(workers):
         assert total.tolist() == [2, 2, 2]
 
 
+@pytest.mark.slow
 def test_workers_that_keep_dying(workers, monkeypatch):
     def die(block):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -347,6 +349,7 @@ def test_a_label_that_the_schema_lacks(threads):
     assert tw.DaskRecords(source, schema=schema, unseen="missing").n_observed == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.3, 1e6])
 def test_a_constant_weight_has_no_effect(threads, weight):
     frame = SURVEY.drop(columns="times")

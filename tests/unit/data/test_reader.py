@@ -15,6 +15,7 @@ from strategies import examples, frames, schemas
 
 from twoway.data import raw_columns as columns
 from twoway.data.coding import coded_labels
+from twoway.data.columns import Columns
 from twoway.data.missing import USUAL, MissingLabels
 from twoway.data.records import Records
 from twoway.errors import DataError, TwowayError, UnknownNameError
@@ -387,6 +388,20 @@ def test_unseen_labels_far_down_name_their_record(monkeypatch):
     monkeypatch.setattr(columns, "SLICE_ROWS", 4)
     with pytest.raises(UnknownNameError, match=r"'q' of 'vote' \(record 9\)"):
         Records({"age": ["old"] * 12, "vote": ["no"] * 9 + ["q", "no", "q"]}, schema=SCHEMA)
+
+
+def test_some_rows_are_read_as_a_frame_of_them_alone(monkeypatch):
+    monkeypatch.setattr(columns, "SLICE_ROWS", 4)
+    frame = pd.DataFrame({"age": ["young", "old", None] * 8, "income": np.linspace(0.1, 7, 24), "w": [1.5, 2, 3] * 8})
+    rows = np.arange(24) % 5 > 1
+    declared = Columns({"income": {"cuts": [2, 4]}}, weights="w")
+    some, alone = Records(frame, columns=declared, where=rows), Records(frame[rows], columns=declared)
+    assert some.schema == alone.schema
+    assert some.codes().tolist() == alone.codes().tolist()
+    assert some.weights.tolist() == alone.weights.tolist()
+    frame.loc[18, "age"] = "odd"
+    with pytest.raises(UnknownNameError, match=r"'odd' of 'age' \(record 18\)"):
+        Records(frame[["age"]], schema=SCHEMA, where=rows)
 
 
 def test_labels_match_by_the_rule():

@@ -61,6 +61,7 @@ def test_many_different_records_are_not_merged_for_a_constant_weight():
     np.testing.assert_array_equal(one.codes(), other.codes())
 
 
+@pytest.mark.slow
 def test_the_scale_of_weights_does_not_matter():
     weights = np.random.default_rng(1).lognormal(0, 0.7, len(FRAME))
     one, other = (tw.fit(tw.Records(FRAME, weights=w), starts=2) for w in (weights, weights * 3000.0))
@@ -94,6 +95,7 @@ def test_counts_are_records_repeated():
     assert tw.count(both).weights == pytest.approx(tw.count(long).weights)
 
 
+@pytest.mark.slow
 def test_choices_checks_and_intervals_are_the_same(plain):
     weighted = tw.Records(FRAME, weights=np.full(len(FRAME), 0.01))
     assert str(tw.choose_rank(weighted)) == str(tw.choose_rank(FRAME))
@@ -240,6 +242,7 @@ def test_invalid_counts_of_tables(flat):
         tw.Tables(schema, [[0, 1]], flat)
 
 
+@pytest.mark.slow
 def test_tiny_counts_among_others():
     schema = tw.Schema((tw.Variable("a", (0, 1)), tw.Variable("b", (0, 1))))
     one, other = (
@@ -283,3 +286,10 @@ def test_tables_of_weights_many_powers_of_ten_apart():
     tables = tw.count(tw.Records(frame, weights=[1e-12, 0.3]))
     assert 0 < tables.weights[tables.names.index(("a", "b"))] <= 1
     assert tables.weights[tables.names.index(("c", "d"))] == pytest.approx(1)
+
+
+def test_a_weight_that_is_no_number_is_named_with_its_record():
+    with pytest.raises(DataError, match=r"record 2 has 'abc' \(the first record is 0\)"):
+        tw.Records({"a": [0, 1, 0]}, weights=[1.0, 2.0, "abc"])
+    with pytest.raises(DataError, match=r"record 1 has nan \(the first record is 0\); .* weight 0"):
+        tw.Records({"a": [0, 1, 0]}, weights=[1.0, None, 2.0])

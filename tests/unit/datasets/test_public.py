@@ -120,9 +120,9 @@ def test_openml_comes_out_in_the_shape_of_the_files(folder, monkeypatch, name, q
 def test_no_file_and_no_network(folder, offline, monkeypatch):
     with pytest.raises(tw.MissingFileError) as caught:
         datasets.mushroom()
-    told = str(caught.value)
-    assert "https://archive.ics.uci.edu/dataset/73/mushroom" in told
-    assert repr(str(folder / "uci" / "agaricus-lepiota.data")) in told
+    message = str(caught.value)
+    assert "https://archive.ics.uci.edu/dataset/73/mushroom" in message
+    assert repr(str(folder / "uci" / "agaricus-lepiota.data")) in message
     monkeypatch.delenv("TWOWAY_DATA")
     with pytest.raises(tw.MissingFileError, match=r"'uci/car.data', and name the folder in .* TWOWAY_DATA"):
         datasets.car()
@@ -156,6 +156,7 @@ def test_folder_file_zip_and_name(folder, file, content):
         check(datasets.movielens(path))
 
 
+@pytest.mark.slow
 def test_ratings_feed_the_predictor(tmp_path):
     (tmp_path / "ratings.csv").write_text(CSV)
     model = tw.RatingPredictor().fit(datasets.movielens(tmp_path))

@@ -83,6 +83,8 @@ def test_bad_options():
         nearly_separable(n_categories=5, rank=5)
     with pytest.raises(DataError, match=r"observed must be a probability, not 1\.5"):
         draw_records(dirichlet_rows(), 10, observed=1.5)
+    with pytest.raises(DataError, match="n_records must be a whole number of at least 0, not -1"):
+        draw_records(dirichlet_rows(), -1)
 
 
 def test_uniform_entries():
@@ -127,6 +129,8 @@ def test_hide():
     assert (hidden["y"][kept] == frame["y"][kept]).all()
     with pytest.raises(DataError, match="share must be a probability, not 2"):
         hide(frame, 2)
+    with pytest.raises(DataError, match="share must be a probability, not 'half'"):
+        hide(frame, "half")
 
 
 def test_digits():

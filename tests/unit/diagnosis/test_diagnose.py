@@ -162,6 +162,7 @@ def test_alternatives_have_the_same_tables(name):
 # From data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_data_show_which_rank_tables_support(seed):
     """Both kinds of model are fitted to sampling error by many; only one is recovered."""
@@ -178,6 +179,7 @@ def test_data_show_which_rank_tables_support(seed):
     assert any("three-way tables, or the records" in step for step in unknown.advice)
 
 
+@pytest.mark.slow
 def test_records_are_better_than_their_tables():
     records = draw_records(uniform_entries(8, 5, 5, seed=1), 5000, seed=1)
     found = tw.diagnose(records, 5)
@@ -217,6 +219,7 @@ def test_the_table_that_would_help_most():
     assert settled.kind == "recoverable"
 
 
+@pytest.mark.slow
 def test_notes_on_components():
     pmf = model([0.5, 0.499, 0.001], [[0.9, 0.89, 0.1], [0.1, 0.11, 0.9]], [[0.2, 0.2, 0.7], [0.8, 0.8, 0.3]], I3)
     notes = [note.what for note in tw.diagnose(pmf).components]
@@ -235,6 +238,7 @@ def test_text_and_json():
     assert {check["status"] for check in described["checks"]} <= {"holds", "fails", "unknown"}
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_result():
     tables = tw.count(draw_records(dirichlet_rows(5, 3, 2), 1000))
     assert tw.diagnose(tables, 2).to_dict() == tw.diagnose(tables, 2).to_dict()
@@ -335,6 +339,14 @@ def test_large_graphs_are_split_by_growing():
     assert splits
     assert {int(splits[0].first.sum()), int(splits[0].second.sum())} == {6, 40}
     assert PairGraph(available, [4] * 46).splits(20, np.random.default_rng(0)) == []
+
+
+def test_splits_of_many_variables_are_not_searched_where_finding_none_proves_nothing(monkeypatch):
+    """5,000 variables in a chain took half an hour."""
+    chain = np.eye(40, k=1, dtype=bool)
+    graph = PairGraph(chain | chain.T, [5] * 40)
+    monkeypatch.setattr(PairGraph, "_candidates", lambda *_: pytest.fail("searched"))
+    assert graph.why_no_split(9) is None
 
 
 def test_stacks_count_independent_rows():

@@ -112,6 +112,7 @@ def test_a_hidden_variable_that_is_not_determined_is_named():
             np.testing.assert_allclose(one, table, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_verdict_does_not_depend_on_the_root():
     tree = random_tree((-1, 0, 0, 1), concentration=0.1, seed=1)
     verdicts = []
@@ -122,6 +123,7 @@ def test_the_verdict_does_not_depend_on_the_root():
     assert len(verdicts[0]) == 4
 
 
+@pytest.mark.slow
 def test_between_two_sides_the_states_do_not_matter():
     diagnosis = tw.diagnose(model(random_tree((-1, 0, 0, 0))))
     (ends,) = [verdict for verdict in diagnosis.hidden if verdict.variables == ("v0",)][:1]
@@ -130,9 +132,10 @@ def test_between_two_sides_the_states_do_not_matter():
     assert leaf.n_sides == 2
     assert leaf.is_proven
     assert leaf.ambiguity < 1e-12
-    assert "do not matter" in str(leaf.check)
+    assert "do not affect the joint" in str(leaf.check)
 
 
+@pytest.mark.slow
 def test_a_hidden_variable_without_variables_of_its_own_is_named_by_its_sides():
     tree = random_tree((-1, 0, 0, 0), homes=(1, 1, 2, 2, 3, 3))
     assert tw.diagnose(model(tree)).hidden[0].variables == ("v0", "v2", "v4")

@@ -18,6 +18,7 @@ from twoway.schema import Schema, Variable
 TRUTH = dirichlet_rows(4, 3, 2, seed=2)
 
 
+@pytest.mark.slow
 def test_more_records_less_error_and_the_answer_between():
     found = tw.plan(TRUTH, 0.03, names=["x1", "x2"], sizes=[200, 3200], trials=2)
     assert found.trials[0].error > 0.03 > found.trials[1].error
@@ -61,6 +62,7 @@ def test_a_schema_and_tables_only():
         tw.plan(TRUTH.schema, 0.2)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_plan():
     one = tw.plan(TRUTH, 0.1, sizes=[100, 200], trials=1)
     assert one.to_dict() == tw.plan(TRUTH, 0.1, sizes=[100, 200], trials=1, threads=1).to_dict()

@@ -162,3 +162,22 @@ def test_of_a_large_joint_the_headline_says_that_nothing_was_searched_for():
     found = tw.diagnose(tables.select([pair for pair in tables.pairs if set(pair) != {"x1", "x5"}]), 2)
     assert found.any_joint is None
     assert "(1 of 10 pairs: x1 × x5): joints with the same tables differ by an amount" in found.reason
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        tw.count(dirichlet_rows(5, 3, 2, seed=3).sample(20_000, seed=1)),
+        tw.JointPMF(np.full(2, 0.5), [np.array([[0.6, 0.4], [0.4, 0.6]])] * 5, dirichlet_rows(5, 2, 2).schema),
+    ],
+    ids=["tables", "model"],
+)
+def test_the_headline_names_joints_of_higher_rank_with_the_same_tables(source):
+    found = tw.diagnose(source, 2)
+    assert found.kind == "recoverable if"
+    assert found.any_joint > 0.25
+    head = (
+        f"there are no more than 2 components: a joint with more has the same tables and is {found.any_joint:.2f} away"
+    )
+    assert found.reason.startswith(head)
+    assert "no other model has" not in found.reason

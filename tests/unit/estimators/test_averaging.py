@@ -7,7 +7,7 @@ from hidden_trees import random_tree
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.averaging import fit_average
+from twoway.estimators.averaging import Averaging
 from twoway.model.trees import Trees
 
 
@@ -68,14 +68,13 @@ def random_schema():
 def test_nothing_to_fit():
     records = tw.Records({"a": [None, None], "b": [None, None]}, schema=random_schema())
     with pytest.raises(tw.DataError, match="none of the 2 records"):
-        fit_average(records, tw.JointPMFDensity._loss, rank=1, smoothing=None, n_starts=1, tol=1e-3, seed=0, threads=1)
+        Averaging(records, tw.JointPMFDensity._loss, rank=1, smoothing=None, n_starts=1, tol=1e-3, seed=0, threads=1)
 
 
 @pytest.mark.parametrize(("tol", "reason"), [(1e-3, tw.StopReason.CONVERGED), (0.0, tw.StopReason.MAX_ITER)])
 def test_an_average_knows_how_its_fits_ended(tol, reason):
     records = draw_records(dirichlet_rows(4, 3, 2, seed=1), 100, observed=0.8, seed=1)
-    average, _, _ = fit_average(
-        records, tw.JointPMFDensity._loss, rank=2, smoothing=1.0, n_starts=3, tol=tol, seed=0, threads=1
-    )
+    options = {"rank": 2, "smoothing": 1.0, "n_starts": 3, "tol": tol, "seed": 0, "threads": 1}
+    average, _, _ = Averaging(records, tw.JointPMFDensity._loss, **options).fit()
     assert average.stop_reason is reason
     assert (average.n_iter >= 300) == (reason is tw.StopReason.MAX_ITER)

@@ -62,9 +62,9 @@ def test_unseen_categories():
     frame, label = survey()
     new = frame.head(3).assign(sky="pink")
     model = tw.JointPMFClassifier(**QUICK).fit(frame, label)
-    with pytest.warns(UserWarning, match=r"read as missing: 'pink' of 'sky'; unseen='error'") as told:
+    with pytest.warns(UserWarning, match=r"read as missing: 'pink' of 'sky'; unseen='error'") as caught:
         found = model.predict_proba(new)
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     np.testing.assert_array_equal(found, model.predict_proba(new.assign(sky=None)))
     strict = clone(model).set_params(unseen="error").fit(frame, label)
     with pytest.raises(tw.UnknownNameError, match=r"no category 'pink' of 'sky' \(record 0\).*unseen='missing'"):
@@ -80,7 +80,7 @@ def test_duplicate_names():
 
 @pytest.mark.parametrize("form", ["pandas", "numpy"])
 @pytest.mark.parametrize("kind", [tw.JointPMFClassifier, tw.JointPMFDensity, tw.JointPMFImputer])
-@pytest.mark.filterwarnings("ignore:columns of more than:UserWarning", "ignore:categories that:UserWarning")
+@pytest.mark.filterwarnings("ignore:columns of more than:UserWarning", "ignore:categories not seen:UserWarning")
 def test_tables_as_they_are_can_be_cross_validated(kind, form):
     frame, label = adults()
     X = frame if form == "pandas" else frame.to_numpy()
@@ -98,10 +98,10 @@ def test_tables_as_they_are_can_be_cross_validated(kind, form):
 
 def test_binning_of_integers_gives_one_warning():
     frame, label = adults(600)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         cross_val_score(tw.JointPMFClassifier(**QUICK), frame.drop(columns="country"), label, cv=4)
-    assert [str(one.message) for one in told] == [
+    assert [str(warning.message) for warning in caught] == [
         "columns of more than 40 whole numbers are put into 8 bins each: 'age', 'gain', 'hours'; "
         "n_bins=None takes every number as a category"
     ]
@@ -138,3 +138,14 @@ def test_estimators_say_how_their_fits_ended(kind, monkeypatch):
     assert not model.converged_
     assert model.stop_reason_ is tw.StopReason.MAX_ITER
     assert model.n_iter_ == 2
+
+
+def test_smoothing_may_be_a_number_of_numpy():
+    """As the search of scikit-learn over `np.arange` gives it."""
+    frame = pd.DataFrame({"item": [0, 0, 0, 1, 1, 1], "annotator": list("abc") * 2, "label": list("xxyyyx")})
+    ratings = pd.DataFrame({"Alien": [5, 1, 4], "Bambi": [1, 5, 2]})
+    four = np.arange(1, 5)[-1]
+    assert tw.LabelAggregator(smoothing=four).fit(frame).smoothing_ == 4.0
+    assert tw.RatingPredictor(smoothing=four, rank=1, n_starts=1).fit(ratings).rank_ == 1
+    density = tw.JointPMFDensity(smoothing=four, rank=1, n_starts=1).fit(ratings)
+    assert density.smoothing_ == 4.0

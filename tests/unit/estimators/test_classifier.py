@@ -66,7 +66,7 @@ def test_records_without_a_label_help():
     """Two labels a class are few; what goes with what is learnt from the other records."""
     frame, label = survey(600, missing=0.0)
     frame = frame[["sky", "stars", "warm"]].astype(object)
-    known = np.concatenate([np.flatnonzero(label == one)[:2] for one in "abc"])
+    known = np.concatenate([np.flatnonzero(label == category)[:2] for category in "abc"])
     partly = np.full(len(label), None, dtype=object)
     partly[known] = label[known]
     both = tw.JointPMFClassifier(**QUICK).fit(frame, partly)
@@ -74,6 +74,7 @@ def test_records_without_a_label_help():
     assert (both.predict(frame) == label).mean() > (few.predict(frame) == label).mean() + 0.02
 
 
+@pytest.mark.slow
 def test_a_constant_weight_has_no_effect():
     frame, label = survey(80)
     model = tw.JointPMFClassifier(n_starts=1).fit(frame, label)
@@ -83,6 +84,7 @@ def test_a_constant_weight_has_no_effect():
         np.testing.assert_allclose(weighted.predict_proba(frame), model.predict_proba(frame), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_scale_of_weights_does_not_matter():
     frame, label = survey(80)
     weights = np.random.default_rng(0).random(len(frame)) + 0.5
@@ -96,7 +98,10 @@ def test_the_scale_of_weights_does_not_matter():
 def test_rank_and_smoothing_are_chosen():
     frame, label = survey(600)
     model = tw.JointPMFClassifier(n_starts=2).fit(frame, label)
-    losses = {(one["form"], one["rank"], one["smoothing"]): one["loss"] for one in model.candidates_}
+    losses = {
+        (candidate["form"], candidate["rank"], candidate["smoothing"]): candidate["loss"]
+        for candidate in model.candidates_
+    }
     assert {form for form, _, _ in losses} == {"single", "naive_bayes", "class_trees"}
     first = next(iter(model.forms_))
     chosen = losses[first, model.rank_, model.smoothing_]
@@ -143,6 +148,7 @@ def test_naive_bayes_is_that_of_scikit_learn():
     )
 
 
+@pytest.mark.slow
 def test_classifier_does_not_lose_to_naive_bayes():
     """Features of few records that are independent in each class; the other forms have to guess more."""
     gaps, forms = [], []
@@ -172,7 +178,7 @@ def test_classifier_takes_trees_where_features_depend_on_each_other():
     frame = pd.DataFrame({"first": first, "second": first ^ label, "third": other, "fourth": other ^ label})
     frame = frame.mask(rng.random(frame.shape) < 0.1)
     model = tw.JointPMFClassifier(n_starts=2).fit(frame[:300], label[:300])
-    losses = {one["form"]: one["loss"] for one in model.candidates_}
+    losses = {candidate["form"]: candidate["loss"] for candidate in model.candidates_}
     assert losses["naive_bayes"] > 0.6
     assert losses["class_trees"] < 0.2
     proba = model.predict_proba(frame[300:])
@@ -185,6 +191,7 @@ def test_classifier_takes_trees_where_features_depend_on_each_other():
     )
 
 
+@pytest.mark.slow
 def test_classifier_learns_a_rule_of_all_features():
     """Whether three coins show an odd number of heads: no two of them tell anything."""
     rng = np.random.default_rng(0)
@@ -252,6 +259,7 @@ def test_impossible_records():
     assert tw.JointPMFDensity(**options).fit(frame).score_samples(new)[0] == -np.inf
 
 
+@pytest.mark.slow
 def test_same_bytes_whatever_the_threads():
     frame, label = survey(100)
     first, second = (tw.JointPMFClassifier(n_starts=3, threads=threads).fit(frame, label) for threads in (1, 3))

@@ -31,7 +31,7 @@ def test_density_draws_tables_like_those_it_saw(library):
     assert drawn["income"].between(frame["income"].min(), frame["income"].max()).all()
     assert drawn["income"].nunique() > 1900
     assert drawn["income"].median() == pytest.approx(frame["income"].median(), rel=0.15)
-    observed, model = (one["sky"].value_counts(normalize=True).sort_index() for one in (frame, drawn))
+    observed, model = (table["sky"].value_counts(normalize=True).sort_index() for table in (frame, drawn))
     np.testing.assert_allclose(observed, model, atol=0.05)
 
 
@@ -50,15 +50,17 @@ def chain(n_records, seed):
     return np.cumsum(steps, axis=1) % 2
 
 
+@pytest.mark.slow
 def test_density_averages_trees_where_held_out_records_ask_for_them(monkeypatch):
     monkeypatch.setattr(averaging, "_RANKS", (1, 2, 4))  # kernels of more states would be compiled for this alone
     train, test = chain(300, 0), chain(500, 1)
     model = tw.JointPMFDensity(n_starts=2).fit(train)
-    assert {one["form"] for one in model.candidates_} == {"single", "tree", "trees"}
+    assert {candidate["form"] for candidate in model.candidates_} == {"single", "tree", "trees"}
     assert sum(model.forms_.values()) == pytest.approx(1.0)
     assert set(model.forms_) & {"tree", "trees"}
     assert {"form": next(iter(model.forms_)), "rank": model.rank_, "smoothing": model.smoothing_}.items() <= min(
-        (one for one in model.candidates_ if one["form"] == next(iter(model.forms_))), key=lambda one: one["loss"]
+        (candidate for candidate in model.candidates_ if candidate["form"] == next(iter(model.forms_))),
+        key=lambda candidate: candidate["loss"],
     ).items()
     single = tw.JointPMFDensity(n_starts=2, rank=4).fit(train)
     assert single.forms_ == {"single": 1.0}
@@ -76,7 +78,9 @@ def test_density_chooses_by_given_records(monkeypatch):
     model = tw.JointPMFDensity(n_starts=1).fit(train, validation=independent)
     assert model.rank_ == 1
     assert model.forms_ == {"single": 1.0}
-    loss = next(one["loss"] for one in model.candidates_ if (one["form"], one["rank"]) == ("single", 1))
+    loss = next(
+        candidate["loss"] for candidate in model.candidates_ if (candidate["form"], candidate["rank"]) == ("single", 1)
+    )
     assert loss == pytest.approx(10 * np.log(2), abs=0.02)
     with pytest.raises(ValueError, match="features"):
         tw.JointPMFDensity().fit(train, validation=independent[:, :4])

@@ -91,7 +91,12 @@ def test_records_have_centres_as_values():
 def test_columns_may_be_named():
     frame = mixed()
     assert list(tw.Discretizer(["stars"], n_bins=2).fit(frame).bins_) == ["stars"]
-    assert list(tw.Discretizer([1], n_bins=2).fit(frame).bins_) == ["stars"]
+    for columns in ([1], [-len(frame.columns) + 1], "stars", 1):
+        assert list(tw.Discretizer(columns, n_bins=2).fit(frame).bins_) == ["stars"]
+    with pytest.raises(tw.UnknownNameError, match="no column -9"):
+        tw.Discretizer([-9]).fit(frame)
+    with pytest.raises(tw.UnknownNameError, match=r"no column 0\.0"):
+        tw.Discretizer([0.0]).fit(frame)
     with pytest.raises(tw.UnknownNameError, match=r"no column 'incom'; did you mean 'income'\?"):
         tw.Discretizer(["incom"]).fit(frame)
     with pytest.raises(tw.DataError, match=r"column 'vote' must hold numbers.*got 'y'"):
@@ -156,9 +161,9 @@ def test_integers_are_drawn_from_their_own_bin():
 
 def test_fit_warns_that_a_column_looks_continuous():
     frame = mixed()
-    with pytest.warns(UserWarning, match=r"look continuous.*'income'.*Discretizer") as told:
+    with pytest.warns(UserWarning, match=r"look continuous.*'income'.*Discretizer") as caught:
         pmf = tw.fit(frame, rank=2, solver="em", starts=1)
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     assert any("'income'" in warning and "Discretizer" in warning for warning in pmf.report.warnings)
     # Nothing is said of a table without such columns, nor of bins.
     pmf = tw.fit(tw.Discretizer().fit(frame).records(frame), rank=2, solver="em", starts=1)

@@ -21,6 +21,7 @@ def truth():
     return [random.dirichlet(300 * usual).reshape(3, 3) for _ in range(6)]
 
 
+@pytest.mark.slow
 def test_small_areas_are_nearer_to_the_truth_if_they_share(truth):
     random = np.random.default_rng(1)
     areas = {str(n): tables_of(random.multinomial(40, p.ravel()).reshape(3, 3) + 1e-9) for n, p in enumerate(truth)}

@@ -151,7 +151,7 @@ def test_tables_without_a_table():
 
 def test_triples_are_not_pairs(records):
     triples = tw.count(records, order=3)
-    with pytest.raises(DataError, match="needs 2-way tables or records, and there are only 3-way tables"):
+    with pytest.raises(DataError, match="needs 2-way tables or records, but only 3-way tables were given"):
         tw.fit(triples, rank=2, solver="coupled-nmf")
     assert "mle-ad" in tw.fit(triples, rank=2, starts=2).report.starts[0].solver
 
@@ -270,6 +270,7 @@ def test_fit_and_diagnose_agree_about_splits(n_variables, missing):
             assert fails[0] in told[0]
 
 
+@pytest.mark.slow
 def test_too_large_a_rank_for_tables(records):
     tables = tw.count(records)
     with pytest.raises(DataError, match="rank 7 is more than 'spa' can find here"):

@@ -128,6 +128,7 @@ def test_files(pmf, records, tmp_path):
     np.testing.assert_array_equal(again.counts.tables.flat, tw.count(records).flat)
 
 
+@pytest.mark.slow
 def test_bootstrap(pmf, records, tmp_path):
     boot = tw.bootstrap(pmf, records, n=20, threads=1)
     answer = boot.prob({"a": 0, "b": 1})
@@ -180,6 +181,7 @@ def test_what_is_for_one_tree_says_so(pmf):
         tw.sql_view(pmf, "answers")
 
 
+@pytest.mark.slow
 def test_any_order_of_columns_records_and_weights(records):
     options = {"structure": "mixture", "rank": 3, "smoothing": 0.5, "starts": 1}
     part = records.head(400)

@@ -354,8 +354,8 @@ def test_an_open_answer_comes_with_what_the_tables_allow(pmf_of_adults):
     said = open_notes(pmf, question)
     bounds = tw.probability_range(pmf.counts.published, {"work": "yes"}, level=None)
     assert said[-1] == (
-        f"joints with exactly these tables have from {bounds.low:.4f} to {bounds.high:.4f}; allowing for "
-        "sampling and rounding of the tables, more is possible"
+        f"joints with exactly these tables have from {bounds.low:.4f} to {bounds.high:.4f}; the range is "
+        "wider if the tables are samples or rounded"
     )
     assert open_notes(pmf, parse("P(age = 15+)", pmf.schema)) == []
     assert len(open_notes(pmf, parse("P(work)", pmf.schema))) == 1  # not one probability

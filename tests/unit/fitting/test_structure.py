@@ -112,6 +112,7 @@ def test_shares_without_counts_get_a_tree():
     assert report.misfits[0].total_variation < 0.01
 
 
+@pytest.mark.slow
 def test_one_missing_table_of_many_leaves_both_structures_open():
     truth = dirichlet_rows(8, 4, 3, seed=4)
     tables = tw.count(draw_records(truth, 20_000, seed=4))

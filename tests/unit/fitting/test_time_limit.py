@@ -121,6 +121,7 @@ def test_time_is_over_in_the_race(records, timed):
     assert pmf.report.objective == pytest.approx(tw.fit(records, rank=2, starts=4).report.objective, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["choosing the smoothing", "tree"])
 def test_time_is_over_while_a_tree_is_fitted(chain, timed, task):
     """In the middle of its choices there is no tree yet; afterwards it is compared as far as it is fitted."""

@@ -3,12 +3,15 @@
 import copy
 import math
 import pickle
+import re
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hidden_trees import SIZES, random_tree
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_models import numbered, random_pmf
@@ -17,13 +20,14 @@ from strategies import events, examples, frames, pmfs, schemas, some_names
 
 import twoway as tw
 from twoway.category_labels import label_key
+from twoway.data.distribution import MAX_ROWS
 from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError, ImpossibleEvidenceError, UnknownNameError
 from twoway.model import hidden_tree, information, mixture
 from twoway.model import mode as mode_search
 from twoway.model.hidden_tree import HiddenTree
-from twoway.model.pmf import Estimate, JointPMF, Mode
+from twoway.model.pmf import Estimate, JointPMF, Mode, pmf_behind
 from twoway.model.trees import Trees
 from twoway.schema import Schema, Variable
 
@@ -350,6 +354,7 @@ def test_independent_variables_share_no_information():
     [
         (lambda: PMF.mutual_information("age", "age"), "'age' "),
         (lambda: PMF.mutual_information("age", "vote", given=["vote"]), "'vote' "),
+        (lambda: PMF.mutual_information(["age", "vote"], ["vote", "age"]), "'age' "),
         (lambda: PMF.entropy([]), "at least one variable"),
         (lambda: PMF.entropy("age", base=1), "base .*got 1"),
         (lambda: PMF.entropy("age", base=-2), "got -2"),
@@ -714,6 +719,29 @@ def test_dates_stay_dates():
 
 
 @pytest.mark.parametrize(
+    "frame_of", [pd.DataFrame, pl.DataFrame, pa.table, lambda columns: pd.DataFrame(columns, dtype=object)]
+)
+def test_durations_stay_durations(frame_of):
+    waits = [timedelta(days=-1, hours=1), timedelta(days=-1, hours=1), timedelta(minutes=5)]
+    pmf = tw.fit(frame_of({"wait": waits}), rank=1)
+    filled = pmf.impute(frame_of({"wait": [None, waits[2], None]}))
+    cells = filled["wait"].to_pylist() if isinstance(filled, pa.Table) else list(filled["wait"])
+    assert cells == [waits[0], waits[2], waits[0]]
+
+
+@pytest.mark.parametrize("frame_of", [pd.DataFrame, lambda columns: pl.DataFrame(pa.table(columns)), pa.table])
+def test_durations_keep_their_nanoseconds(frame_of):
+    waits = pa.array([1, 1, 3_000_000_007], pa.duration("ns"))
+    pmf = tw.fit(frame_of({"wait": waits.to_pandas() if frame_of is pd.DataFrame else waits}), rank=1)
+    hidden = pa.array([None, 1, None], pa.duration("ns"))
+    filled = pmf.impute(frame_of({"wait": hidden.to_pandas() if frame_of is pd.DataFrame else hidden}))
+    column = (
+        filled["wait"].to_arrow() if isinstance(filled, pl.DataFrame) else pa.table({"wait": filled["wait"]})["wait"]
+    )
+    assert column.cast(pa.int64()).to_pylist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
         (lambda: PMF.impute(pd.DataFrame({"vote": [None]}), how="mod"), UnknownNameError, "did you mean 'mode'"),
@@ -786,6 +814,11 @@ def test_bad_shares(shares):
         JointPMF.average([])
 
 
+def test_an_average_names_the_member_that_is_not_a_model():
+    with pytest.raises(DataError, match=r"pmfs\[1\] must be a JointPMF, .* not str"):
+        JointPMF.average([PMF, "PMF"])
+
+
 def test_what_is_not_known_is_no_evidence():
     row = {"age": None, "vote": float("nan")}
     assert PMF.prob(row) == 1.0
@@ -852,7 +885,22 @@ def test_a_model_in_a_line():
     assert repr(one) == "JointPMF(rank 1, 1 variable: a (2))"
     assert repr(dirichlet_rows(2, 3, 2)) == "JointPMF(rank 2, 2 variables: x1 (3), x2 (3))"
     listed = ", ".join(f"x{place} (3)" for place in range(1, 7))
+    assert repr(dirichlet_rows(6, 3, 2)) == f"JointPMF(rank 2, 6 variables: {listed})"
+    assert repr(dirichlet_rows(7, 3, 2)) == f"JointPMF(rank 2, 7 variables: {listed}, … (1 more))"
     assert repr(dirichlet_rows(8, 3, 2)) == f"JointPMF(rank 2, 8 variables: {listed}, … (2 more))"
+
+
+def test_a_model_in_a_notebook_lists_the_most_probable_category_of_each_variable():
+    schema = Schema((Variable("vote", ("no", "yes", "unsure")), Variable("age", ("young", "old"))))
+    pmf = JointPMF([0.5, 0.5], [[[0.2, 0.1], [0.5, 0.7], [0.3, 0.2]], [[0.8, 0.6], [0.2, 0.4]]], schema)
+    cells = re.findall("<t[dh][^>]*>(.*?)</t[dh]>", pmf._repr_html_())
+    text = [re.sub("<[^>]*>", "", cell) for cell in cells]
+    assert text[-8:] == ["vote", "3", "yes", "0.6000", "age", "2", "young", "0.7000"]
+
+
+def test_a_model_in_a_notebook_says_how_many_variables_it_leaves_out():
+    assert "more variables" not in dirichlet_rows(MAX_ROWS, 2, 2)._repr_html_()
+    assert "… 1 more variable<" in dirichlet_rows(MAX_ROWS + 1, 2, 2)._repr_html_()
 
 
 def test_no_probability_is_above_one():
@@ -862,3 +910,18 @@ def test_no_probability_is_above_one():
     assert max(sums) > 1.0
     everything = {name: list(range(5)) for name in ("x1", "x2", "x3")}
     assert max(pmf.prob(everything) for pmf in models) == 1.0
+
+
+# The model behind a variable
+
+
+def test_the_model_behind_a_variable_is_that_of_its_hidden_variable():
+    schema = Schema(tuple(Variable(f"x{n}", tuple(range(size))) for n, size in enumerate(SIZES)))
+    tree = random_tree((-1, 0, 1, 1), seed=2)
+    pmf = JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    for index, name in enumerate(schema.names):
+        behind = pmf_behind(pmf, name, "plot_components")
+        assert behind.rank == tree.n_states[tree.homes[index]]
+        np.testing.assert_allclose(behind.factors[index], tree.factors[index])
+        for other in schema.names:
+            np.testing.assert_allclose(behind.marginal(other), pmf.marginal(other))

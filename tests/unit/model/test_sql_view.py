@@ -81,6 +81,7 @@ def test_scores_and_completed_rows(database, rank):
     assert (found.codes() >= 0).all()
 
 
+@pytest.mark.slow
 def test_many_variables_do_not_underflow(database):
     n = 120
     schema = tw.Schema(tuple(tw.Variable(f"x{place}", ("a", "b")) for place in range(n)))

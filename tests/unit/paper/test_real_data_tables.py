@@ -13,7 +13,7 @@ from twoway.cli.app import make_app
 from twoway.datasets.public import UCI_SOURCES
 from twoway.estimators.ratings.table import read_ratings
 from twoway.model.pmf import JointPMF
-from twoway.paper import choosing, classification, factorization, recommendation, run, show
+from twoway.paper import choosing, classification, recommendation, run, show
 from twoway.paper.classification import CLASSIFIERS, Classification, classification_grid
 from twoway.paper.recommendation import FILMS, Recommendation
 from twoway.paper.results import summarize_results
@@ -363,7 +363,7 @@ def test_factorization_minimises_its_penalised_error():
         return ((predicted - rating) ** 2).sum() + 10 * ((user_vectors**2).sum() + (item_vectors**2).sum())
 
     costs = []
-    for number, model in enumerate(factorization.factorization_sweeps(table, 2, seed=0)):
+    for number, model in enumerate(recommendation.factorization_sweeps(table, 2, seed=0)):
         costs.append(cost(model, model.users, model.items))
         if number == 60:
             break

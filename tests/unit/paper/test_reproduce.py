@@ -262,6 +262,7 @@ def _is_alive(group):
     return True
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_named(tmp_path, monkeypatch):
     """A fit that kills its process, as the system does when memory runs out."""
     fits = run.plan_run([EXPERIMENTS[TABLE]], "smoke", tmp_path).fits
@@ -323,6 +324,7 @@ def test_the_list_names_every_table_and_method(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_tables_for_machines(smoke):
     out, _ = smoke
     told = reproduce(TABLE, "--size", "smoke", "--out", out, "--json").stdout

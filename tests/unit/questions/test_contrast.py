@@ -14,10 +14,9 @@ from strategies import examples
 import twoway as tw
 from twoway.cli.answers import printed_answer
 from twoway.errors import QuestionError
-from twoway.questions import Contrast, ask, parse
-from twoway.questions.answer import event_to_answer
-from twoway.questions.language import complete_question
-from twoway.questions.question import question_word
+from twoway.questions.answer import ask, event_to_answer
+from twoway.questions.language import complete_question, parse
+from twoway.questions.question import Contrast, question_word
 from twoway.schema import Schema, Variable
 
 SCHEMA = Schema(
@@ -211,3 +210,11 @@ def test_printed_answers_have_both_numbers_of_records():
 )
 def test_completion_behind_an_operator(text, expected):
     assert complete_question(text, SCHEMA) == expected
+
+
+def test_tables_of_differences_and_ratios_keep_the_library_of_the_frame():
+    pmf = PMF.with_library("pyarrow")
+    for operator in "-/":
+        answer = ask(pmf, f"P(vote | age = 18-39) {operator} P(vote)")
+        assert answer.library == ask(pmf, "P(vote)").library == "pyarrow"
+        assert answer.to_frame().column_names == ["vote", answer.quantity]

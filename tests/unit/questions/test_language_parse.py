@@ -68,3 +68,9 @@ def test_integers_are_read_exactly():
         assert term.labels == (number,)
     (term,) = parse(f"P(n = +{2**53 + 1})", schema).targets
     assert term.labels == (2**53 + 1,)
+
+
+def test_a_question_without_its_bracket_is_shown_an_example():
+    for text in ("P vote = yes", "H"):
+        with pytest.raises(QuestionError, match=r"expected '\('.*, as in P\(vote = yes\)"):
+            parse(text, SCHEMA)

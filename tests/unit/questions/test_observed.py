@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.checks import fit_quality as quality_module
 from twoway.checks.significance import standardized_residuals
 from twoway.cli.answers import printed_answer
+from twoway.questions.observed import is_observed_table_off
 
 RANDOM = np.random.default_rng(0)
 FRAME = pd.DataFrame(
@@ -125,6 +127,14 @@ def test_answers_and_the_check_of_a_fit_agree_on_which_tables_are_off():
     for pair in quality.pairs:
         notes = printed_answer(model, f"P({pair.variables[0]} | {pair.variables[1]})")[0]["notes"]
         assert any("differ by more than chance" in note for note in notes) == pair.is_off
+
+
+def test_a_table_near_the_model_needs_no_check_of_the_fit(monkeypatch):
+    """Importing the check takes longer than an answer."""
+    pmf, checked = tw.fit({"a": ["x", "y"] * 50, "b": ["u", "u", "v", "v"] * 25}, rank=1, smoothing=0), []
+    monkeypatch.setattr(quality_module, "fit_quality", lambda *_: checked.append(True))
+    assert not is_observed_table_off(pmf, ("a", "b"))
+    assert not checked
 
 
 def test_models_without_counts_have_nothing_observed():
@@ -286,8 +296,8 @@ CHAIN = {
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ("P(vote | trust)", "'vote' and 'trust' together: the answer rests on what each has to do with 'age'"),
-        ("I(car; vote)", "'car' and 'vote' together: the answer rests on what each has to do with 'trust', 'age'"),
+        ("P(vote | trust)", "'vote' and 'trust' together: the answer rests on how each depends on 'age'"),
+        ("I(car; vote)", "'car' and 'vote' together: the answer rests on how each depends on 'trust', 'age'"),
         ("P(vote = 1 | age, trust = 0)", "'vote' and 'trust' together"),
         ("P(vote | age)", ""),
         ("P(vote)", ""),
@@ -311,3 +321,49 @@ def test_an_answer_of_a_rank_says_so_where_no_record_shows_it():
         tw.ask(tw.fit(frame, rank=2, smoothing=1), "P(a | c)")
     with pytest.warns(UserWarning, match="no record shows 'a' and 'c' together: the answer rests on the rank of 1"):
         tw.ask(tw.fit(frame[["a", "c"]], rank=1, smoothing=1), "P(a | c)")
+
+
+PEOPLE = pd.DataFrame(
+    {"f": [10, 32, 8], "m": [10, 33, 7]}, index=pd.Index(["0-14", "15-64", "65+"], name="age")
+).rename_axis(columns="sex")
+AGES = {"0-14": 20, "15-24": 15, "25-64": 50, "65+": 15}
+
+
+def fit_groups(**options):
+    """Fit a table of single ages, and one by sex in which 15-64 stands for two of them."""
+    tables = [tw.PublishedTable.of("age", AGES), tw.PublishedTable.of(["age", "sex"], PEOPLE, **options)]
+    return tw.fit(tw.PublishedTables.of(tables, groups={"age": {"15-64": ["15-24", "25-64"]}}), rank=2)
+
+
+def test_a_label_for_several_categories_has_the_share_that_was_published():
+    pmf = fit_groups()
+    for question, share, people in (
+        ("P(age = 15-64)", 0.65, 100),
+        ("P(age = 15-64 | sex = f)", 32 / 50, 50),
+        ("P(sex = f | age = 15-64)", 32 / 65, 65),
+        ("P(sex = f | age != 15-64)", 18 / 35, 35),
+        ("P(sex = m, age in {15-64, 65+})", 0.4, 100),
+        ("P(age = 15-24)", 0.15, 100),
+    ):
+        seen = tw.observed(pmf, question)
+        assert (float(seen.shares), float(seen.records)) == pytest.approx((share, people)), question
+    assert tw.observed(pmf, "P(sex | age = 15-64)").shares == pytest.approx([32 / 65, 33 / 65])
+    assert tw.observed(pmf, "P(age)").shares == pytest.approx([0.2, 0.15, 0.5, 0.15])
+    assert "observed 0.6500 (100 records)" in printed_answer(pmf, "P(age = 15-64)")[1]
+
+
+@pytest.mark.parametrize("question", ["P(sex = f | age = 15-24)", "P(sex | age)", "P(age, sex)", "P(age | sex = f)"])
+def test_a_part_of_a_label_for_several_categories_was_not_published(question):
+    assert tw.observed(fit_groups(), question) is None
+
+
+def test_published_percentages_of_a_label_have_no_number_of_people():
+    seen = tw.observed(fit_groups(kind="shares"), "P(sex = f | age = 15-64)")
+    assert float(seen.shares) == pytest.approx(32 / 65)
+    assert np.isnan(seen.records)
+
+
+def test_observed_shares_print_as_a_table_with_the_names_of_its_columns():
+    frame = pd.DataFrame({"x": ["a", "a", "b"] * 1000})
+    observed = tw.observed(tw.fit(frame, rank=1), "P(x = a)")
+    assert str(observed) == "observed  records\n0.6667    3,000"

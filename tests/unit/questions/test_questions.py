@@ -12,9 +12,9 @@ from strategies import pmfs, schemas
 import twoway as tw
 from twoway.category_labels import label_key
 from twoway.errors import DataError, ImpossibleEvidenceError, QuestionError
-from twoway.questions import Question, Term, ask, parse
-from twoway.questions.language import complete_question, parse_terms
-from twoway.questions.question import OPERATORS, question_word
+from twoway.questions.answer import ask
+from twoway.questions.language import complete_question, parse, parse_terms
+from twoway.questions.question import OPERATORS, Question, Term, question_word
 from twoway.schema import Schema, Variable
 
 EXAMPLES = (
@@ -256,7 +256,7 @@ def test_groups_that_cannot_occur_have_no_answer():
 
 
 def test_what_no_category_meets_is_an_error(pmf):
-    with pytest.raises(QuestionError, match=r"no category of 'rating' is rating > 5: it has 1, 2, …, 5"):
+    with pytest.raises(QuestionError, match=r"no category of 'rating' satisfies rating > 5: it has 1, 2, …, 5"):
         ask(pmf, "P(rating > 5)")
     with pytest.raises(QuestionError, match="'rating' exclude every category"):
         ask(pmf, "P(vote | rating > 4, rating < 2)")

@@ -11,6 +11,7 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.segmentation.quality import adjusted_rand, matched_segments
 from twoway.segmentation.search import Search
 from twoway.segmentation.segment_count import segment_count_sample, segment_count_test
+from twoway.solvers.theta import theta_of
 
 TRUTH = dirichlet_rows(6, 3, 3, seed=1)
 
@@ -97,12 +98,13 @@ def test_simulated_people_lack_the_same_cells_and_have_the_same_weights():
     assert segment_count_sample(many, TRUTH, np.random.default_rng(0)).total_weight == 200_000
 
 
+@pytest.mark.slow
 def test_the_likelihood_ratio_test_tells_chance_from_a_segment():
     search = Search(draw_records(TRUTH, 600, seed=7).for_fit(), 2)
     climbs = {rank: search.best(rank, n_starts=12, seed=[0]) for rank in (2, 3, 4)}
 
     def test(rank):
-        return segment_count_test(search, climbs[rank - 1], climbs[rank], rank, 19, seed=0, show=lambda done: None)
+        return segment_count_test(search, climbs[rank - 1], climbs[rank], 19, seed=0, show=lambda done: None)
 
     assert test(3) == (0.05, 19)
     p_value, n_simulated = test(4)
@@ -152,6 +154,7 @@ def test_names_can_be_changed_and_are_kept(found, tmp_path):
         (["a", "b", " "], "1 to 200 characters"),
         (["a", "b", 3], "1 to 200 characters"),
         ("abc", "3 segments and 1 name;"),
+        (3, "3 segments and 1 name;"),
     ],
 )
 def test_a_wrong_name_is_named(found, names, message):
@@ -226,6 +229,12 @@ def test_a_wrong_number_is_named(people, count, message):
         tw.segments(people.dropna(how="all").head(40), count, replicates=0)
 
 
+def test_the_text_of_one_segment_is_singular(people):
+    one = tw.segments(people, 1, replicates=0)
+    assert str(one).startswith("1 segment of 400 records")
+    assert "1 segment: " in one._repr_html_()
+
+
 def test_wrong_sources_and_options_are_named(people):
     with pytest.raises(tw.DataError, match="only tables"):
         tw.segments(tw.count(people))
@@ -275,7 +284,7 @@ def test_the_text_and_the_page_escape_names(found):
 
 
 def test_segments_that_were_found_are_where_a_climb_from_them_ends(people, found):
-    end = Search(tw.Records(people).for_fit(), 1).climb(Search.parameters(found.pmf.weights, found.pmf.stacked), 3)
+    end = Search(tw.Records(people).for_fit(), 1).climb(theta_of(found.pmf), 3)
     assert end.theta[0, :3] == pytest.approx(found.pmf.weights, abs=1e-4)
 
 

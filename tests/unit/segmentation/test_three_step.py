@@ -95,7 +95,21 @@ def test_wald_tests_have_the_right_size():
     assert np.mean(np.array(p_values) < 0.1) == pytest.approx(0.1, abs=0.04)
     same = WaldTest.of("x", np.zeros(2), np.zeros((50, 2)))
     assert (same.df, same.p_value) == (0, 1.0)
+    assert str(same) == "Wald test of x: df 0, p = 1"
     assert WaldTest.of("x", np.array([1.0, 0.0]), np.zeros((50, 2))).p_value == 0.0
+
+
+def test_a_wald_test_shows_the_distribution_of_its_p_value():
+    from scipy.stats import f
+
+    drawn = np.random.default_rng(0).normal(size=(61, 3))
+    test = WaldTest.of("x", drawn[0], drawn[1:])
+    assert (test.df, test.df_denominator) == (3, 57)
+    assert test.statistic == pytest.approx(drawn[0] @ np.linalg.solve(np.cov(drawn[1:].T), drawn[0]))
+    assert test.f_statistic == pytest.approx(test.statistic * 57 / (59 * 3))
+    assert test.p_value == pytest.approx(f.sf(test.f_statistic, 3, 57))
+    shown = f"W = {test.statistic:.2f}, F(3, 57) = {test.f_statistic:.2f}, p = {test.p_value:.3g}"
+    assert str(test) == f"Wald test of x: {shown}"
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +142,14 @@ def test_relations_of_a_frame(study):
     assert "Wald test of z" in str(outcomes["z"])
 
 
+def test_categories_are_compared_with_the_first_one_that_occurs(study):
+    frame, found = study
+    holes = frame.assign(z=frame["z"].mask(frame["region"] == "north"))
+    effects = found.covariates(holes, ["region", "z"], replicates=50)
+    assert effects.terms == ("intercept", "region = west", "z")
+
+
+@pytest.mark.slow
 def test_weights_count_people_more_often(study):
     frame, found = study
     twice = pd.concat([frame, frame.head(100)], ignore_index=True)
@@ -140,6 +162,7 @@ def test_weights_count_people_more_often(study):
     )
 
 
+@pytest.mark.slow
 def test_a_covariate_that_separates_segments_is_named_and_stays_finite(study):
     frame, found = study
     assigned = found.assign(frame)["segment"]
@@ -161,6 +184,7 @@ def test_a_covariate_that_separates_segments_is_named_and_stays_finite(study):
         ("z", {"weights": "ww"}, "no column 'ww' for the weights"),
         ("z", {"weights": np.zeros(400)}, "all zero"),
         ("z", {"replicates": 10}, "at least 50"),
+        (3, {}, "no column 3"),
         ("z", {"correction": "bhc"}, "did you mean 'bch'"),
     ],
 )
@@ -169,6 +193,16 @@ def test_wrong_relations_are_named(study, names, options, message):
     odd = frame.assign(one=1, twice=2 * frame["z"])
     with pytest.raises(tw.TwowayError, match=message):
         found.covariates(odd, names, **options)
+
+
+@pytest.mark.parametrize("people", [None, [{"a": 1}], {"a": [1]}])
+def test_people_that_are_not_a_frame_are_refused(study, people):
+    _, found = study
+    message = f"frame must be of pandas, polars or pyarrow, not {type(people).__name__}"
+    with pytest.raises(tw.DataError, match=message):
+        found.covariates(people, "z", replicates=50)
+    with pytest.raises(tw.DataError, match=message):
+        found.assign(people)
 
 
 def test_a_segment_to_which_nobody_is_assigned_is_named(study):

@@ -112,7 +112,7 @@ def test_clusters_make_intervals_wider(pmf, records):
         ({"replicates": np.ones((108, 1))}, DataError, "at least 2 columns"),
         ({"replicates": np.ones((100, 4))}, DataError, "108 rows"),
         ({"replicates": -np.ones((108, 4))}, DataError, "row 0, replicate 0"),
-        ({"replicates": np.ones((108, 4)), "strata": STRATUM}, DataError, "must not be given"),
+        ({"replicates": np.ones((108, 4)), "strata": STRATUM}, DataError, "already describe the design"),
         ({"replicates": np.ones((108, 4)), "kind": "jacknife"}, UnknownNameError, "jackknife"),
         ({"replicates": np.ones((108, 4)), "kind": "fay", "fay": 1}, DataError, "below 1"),
         ({"replicates": np.ones((108, 4)), "kind": "brr", "scale": [1, 2]}, DataError, "4 replicates"),

@@ -2,13 +2,19 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from twoway.datasets import dirichlet_rows
+from twoway.datasets import dirichlet_rows, draw_records
 from twoway.fitting.fit import fit
 from twoway.report import Progress
 from twoway.solvers import loop
+from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
+from twoway.solvers.em import climb_by_em, fit_cells_by_em
+from twoway.solvers.loop import Loop
+from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.starts import random_start
 from twoway.solvers.watch import Watch
 
 
@@ -65,3 +71,23 @@ def test_progress_has_the_solvers_name(solver):
     fit(frame, rank=2, starts=1, monitor=shown.append, **options)
     wanted = "coupled-nmf" if solver == "mirror" else solver
     assert {progress.task for progress in shown} - {"annealing"} == {wanted}
+
+
+def test_em_with_an_m_step_of_its_own_is_em():
+    """With shares of expected counts it is maximum likelihood; Ctrl-C is an error."""
+    records = draw_records(dirichlet_rows(3, 4, 2, seed=1), 200, seed=1)
+    sets = CellSets.of_records(records, 1)
+    start = random_start(records.schema, 2, sets.shares, (0,))
+
+    def maximize(counts):
+        factors = counts[1:].reshape(3, 4, 2)
+        return counts[0] / counts[0].sum(), (factors / factors.sum(axis=1, keepdims=True)).reshape(12, 2)
+
+    own = climb_by_em(sets, start, maximize, Loop("own", 10, 0.0))
+    usual = fit_cells_by_em(sets, start, Smoothing(), Loop("usual", 10, 0.0))
+    np.testing.assert_allclose(own.pmf.stacked, usual.pmf.stacked, rtol=1e-9)
+    assert own.objective == pytest.approx(usual.objective * 200)
+    stopped = Loop("own", 10, 0.0)
+    stopped.watch.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        climb_by_em(sets, start, maximize, stopped)

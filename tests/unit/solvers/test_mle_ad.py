@@ -88,6 +88,7 @@ def test_no_block_can_gain_more_than_its_tangent_allows(tables, solution):
     assert max(slow.largest_gains(pmf.weights, pmf.factors, *slopes)) <= 1e-4 * solution.objectives[-1]
 
 
+@pytest.mark.slow
 def test_no_worse_than_plain_multiplicative_updates(tables):
     """All blocks in turn, one step each, from the same start, until nothing moves."""
     problem = Problem(Evidence(tables.schema, tables=tables, threads=1), 3)

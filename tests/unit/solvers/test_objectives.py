@@ -8,7 +8,7 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
-from twoway.solvers import auto
+from twoway.solvers import auto, coupled_nmf
 from twoway.solvers.auto import Auto
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
@@ -68,6 +68,22 @@ def test_pairs(loss, update, distance, name, pair_weights):
     assert solution.objectives[-1] == pytest.approx(np.average(found, weights=weights), rel=1e-9)
     assert solution.objective_name == name
     assert solution.solver == "spa+coupled-nmf"
+
+
+@pytest.mark.parametrize("loss", ["kl", "euclidean"])
+def test_mirror_descent_lengthens_its_steps_as_it_shortens_them(loss, monkeypatch):
+    """So that a length that was too long can be tried again: all are the first one times a power of two."""
+    kept, steps = coupled_nmf._TableLoss, []
+
+    class Watched(kept):
+        def value(self, model):
+            steps.append(self.step)
+            return super().value(model)
+
+    monkeypatch.setattr(coupled_nmf, "_TableLoss", Watched)
+    CoupledNMF(loss=loss, update="mirror", max_iter=10, tol=0).solve(problem())
+    assert max(steps) > 4.0
+    assert np.log2(steps).tolist() == np.rint(np.log2(steps)).tolist()
 
 
 def test_the_smoothing_penalty_counts_every_table_of_a_variable():
@@ -219,6 +235,7 @@ def test_smoothing_is_rehearsed_with_as_many_starts_as_matter(n_records, n_start
     assert len(fits) == n_starts
 
 
+@pytest.mark.slow
 def test_the_race_is_on_the_sample_and_its_first_start_is_the_chains(monkeypatch):
     monkeypatch.setattr(auto, "_SAMPLE_CELLS", 600)
     seen = []

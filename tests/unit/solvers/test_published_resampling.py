@@ -126,3 +126,16 @@ def test_other_variables_and_no_people_are_refused():
         PublishedResampling.of(published(), random_pmf(sized([3, 3, 3]), 2, seed=1), None)
     with pytest.raises(DataError, match="n_records"):
         PublishedResampling.of(published(), random_pmf(SCHEMA, 2, seed=1), 0.0)
+
+
+def test_totals_that_were_published_are_those_of_the_drawn_table():
+    counts = np.array([[200.0, 150, 150], [100, 200, 200], [30, 30, 40]])
+    totals = {(0,): counts.sum(axis=1), (1,): counts.sum(axis=0), (): counts.sum()}
+    one = table(["v0", "v1"], [range(3), range(3)], counts, totals=totals)
+    pmf, tables = random_pmf(SCHEMA, 2, seed=1), PublishedTables(SCHEMA, (one,))
+    (drawn,) = PublishedResampling.of(tables, pmf, None).draw(0, 0).tables
+    assert drawn.totals.keys() == totals.keys()
+    np.testing.assert_allclose(drawn.totals[0,], drawn.counts.sum(axis=1))
+    np.testing.assert_allclose(drawn.totals[1,], drawn.counts.sum(axis=0))
+    np.testing.assert_allclose(drawn.totals[()], counts.sum())
+    assert (drawn.counts != counts).any()

@@ -11,8 +11,10 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.solvers import rank as rank_module
 from twoway.solvers.rank import RankChoice
 
+SLOW = pytest.mark.slow
 
-@pytest.mark.parametrize("rank", [1, 2, 4])
+
+@pytest.mark.parametrize("rank", [pytest.param(1, marks=SLOW), 2, pytest.param(4, marks=SLOW)])
 def test_the_true_rank_is_found_from_records_and_from_tables(rank):
     records = draw_records(dirichlet_rows(8, 6, rank, seed=rank), 8000, seed=rank)
     from_records, from_tables = tw.choose_rank(records), tw.choose_rank(tw.count(records))
@@ -151,3 +153,33 @@ def test_tables_show_variables_that_depend_on_each_other_alone():
     frame = pd.DataFrame({"a": coin, "copy": coin, "again": coin, "b": other, "c": third})
     assert tw.choose_rank(tw.count(frame)).rank == 2
     assert tw.choose_rank(tw.count(frame[["a", "b", "c"]])).rank == 1
+
+
+def test_ranks_that_no_split_can_show_are_compared_by_aic_alone():
+    """Three-way tables have no splits, and two variables of two categories none of more than two components."""
+    records = draw_records(dirichlet_rows(3, 2, 2, seed=1), 300)
+    for tables in (tw.count(records, 3), tw.count(records).subset(["x1", "x2"])):
+        choice = tw.choose_rank(tables, [2])
+        keys = {"rank", "singular", "noise", "converged", "aic"}
+        assert [one.keys() for one in choice.candidates] == [keys] * 2
+        assert choice.candidates[1]["singular"] is choice.candidates[1]["noise"] is None
+        assert str(choice).splitlines()[1].split() == ["rank", "singular", "noise", "converged", "aic"]
+
+
+def test_as_many_splits_are_compared_as_the_work_allows(monkeypatch):
+    tables, compared = tw.count(draw_records(dirichlet_rows(5, 3, 2, seed=1), 500)), []
+    spectrum = rank_module.rank_spectrum
+
+    def counted(tables, pmf, splits, *others):
+        compared.append(len(splits))
+        return spectrum(tables, pmf, splits, *others)
+
+    monkeypatch.setattr(rank_module, "rank_spectrum", counted)
+    for n_splits in (2, 4):
+        monkeypatch.setattr(rank_module, "_SPECTRUM_WORK", n_splits * 15**3)
+        tw.choose_rank(tables, [2])
+        assert set(compared) == {n_splits}
+        compared.clear()
+    monkeypatch.setattr(rank_module, "_SPECTRUM_WORK", 0)
+    tw.choose_rank(tables, [2])
+    assert set(compared) == {1}, "one is always compared"

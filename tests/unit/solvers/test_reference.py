@@ -118,6 +118,17 @@ def test_tables_beside_others_leave_the_divergence_of_a_perfect_model_at_zero():
         assert each.offset - value / sets.records.total_weight == pytest.approx(0.0, abs=1e-9)
 
 
+def test_tables_beside_others_count_by_their_people():
+    """The divergence of a perfect model is zero too where one of the tables has many more people than another."""
+    joint = random_joint(5)
+    sets = Evidence(SCHEMA, tables=tables_of(joint, [(0, 1), (1, 2), (2, 3)]), threads=1).sets
+    large, small = tables_of(joint, [(0, 2)], 90_000.0), tables_of(joint, [(1, 3)], 10.0)
+    both = Tables(SCHEMA, np.vstack([large.sets, small.sets]), np.concatenate([large.flat, small.flat]))
+    beside, exact = sets.beside(both, 0.25), JointPMF.from_joint(joint, SCHEMA)
+    value = beside.expected(theta_of(exact), exact.rank).log_likelihood
+    assert beside.offset - value / sets.records.total_weight == pytest.approx(0.0, abs=1e-9)
+
+
 def test_default_fit_meets_consistent_tables_and_invents_nothing():
     joint = random_joint(6)
     tables = tables_of(joint, [(0, 1), (0, 2), (1, 2), (2, 3)])
@@ -177,3 +188,27 @@ def test_held_out_tables_leave_all_variables_connected():
         left = np.ones(len(tables), dtype=bool)
         left[held] = False
         assert len(tables.part(left).components()) == 1
+
+
+def test_the_power_is_that_which_predicts_all_tables_best_together(monkeypatch):
+    """Each of four tables is held out once; how far each power is off is given, and differs from table to table."""
+    tables = tables_of(random_joint(0), [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])
+    off = np.array([[0.0, 0.2, 0.3, 0.3], [0.1, 0.2, 0.3, 0.0], [0.4, 0.3, 0.1, 0.2], [0.4, 0.3, 0.1, 0.2]])
+    powers = list(reference._POWERS)
+
+    def joint_of(others, single, part, power, together):
+        pair = next(pair for pair in tables.sets.tolist() if pair not in others.sets.tolist())
+        number = tables.sets.tolist().index(pair)
+        exact = tables.array(number) / tables.totals[number]
+        away = tuple(place for place, index in enumerate(part) if index not in pair)
+        moved = np.expand_dims(exact, away) / np.prod([SIZES[part[place]] for place in away])
+        joint = np.broadcast_to(moved, [SIZES[index] for index in part]).copy()
+        joint.flat[0] += off[number, powers.index(power)]
+        return joint
+
+    monkeypatch.setattr(reference, "_reference_folds", lambda *_: iter([[0], [1], [2], [3]]))
+    monkeypatch.setattr(reference, "reference_joint", joint_of)
+    monkeypatch.setattr(reference, "random_reference", lambda *_: model(0))
+    evidence = Evidence(SCHEMA, tables=tables, threads=1)
+    best = best_reference_power(evidence, Smoothing(0.5, 0.5), 0, Watch())
+    assert best == powers[off.sum(axis=0).argmin()] == 0.9

@@ -90,6 +90,16 @@ def test_a_variable_goes_on_as_long_as_it_gains():
     assert tuned(Landscape((1.0, 1.0, 1e9)))[-1].times == (1.0, 1.0, smoothing_module._MOST_TIMES)
 
 
+def test_a_variable_that_asks_for_nothing_keeps_the_amount_of_all():
+    """Whatever others ask for, and in whatever order amounts were tried."""
+    landscape = Landscape((1.0, 16.0, 1.0))
+    amounts = [landscape(Smoothing(amount, amount)) for amount in (0.25, 1.0, 4.0)]
+    common, cells = amounts[1], cells_of_three()
+    list(smoothing_module._smooth_variables(landscape, common, common, amounts, cells))
+    assert {smoothing.times[::2] for smoothing in landscape.tried[3:]} == {(1.0, 1.0)}
+    assert landscape.tried[3].times[1] == 4.0
+
+
 def test_what_is_not_clear_is_left_alone():
     landscape = Landscape((1.0, 2.1, 1.0), noise=2.0)
     assert tuned(landscape) == []
@@ -106,6 +116,18 @@ def test_a_fold_that_moves_as_a_whole_is_no_evidence():
     assert (cells.clear_gains(plain, both, np.full(3, 4.0)) == 1.0).all()
 
 
+@pytest.mark.parametrize(("second", "is_clear"), [(0.30, False), (0.36, True)])
+def test_a_gain_is_clear_where_it_is_two_standard_errors_of_the_mean_of_folds(second, is_clear):
+    cells, none = cells_of_three(), HeldOut(np.zeros(80), np.ones(80))
+    of_folds = np.array([1.0, second])
+    error = of_folds.std(ddof=1) / np.sqrt(2)
+    assert (of_folds.mean() > 2.0 * error) == is_clear
+    plain = SmoothingTrial(Smoothing(1.0, 1.0), none, False, np.zeros(240))
+    moved = SmoothingTrial(Smoothing(4.0, 4.0), none, False, np.repeat(of_folds, 120))
+    expected = of_folds.mean() if is_clear else 0.0
+    np.testing.assert_allclose(cells.clear_gains(plain, moved, np.full(3, 4.0)), expected)
+
+
 def test_less_smoothing_must_gain_more_than_one_cell_can_lose():
     """80 cells that all gain: one that was not held out may lose the logarithm of the ratio, with that as its error."""
     cells, none = cells_of_three(), HeldOut(np.zeros(80), np.ones(80))
@@ -117,6 +139,7 @@ def test_less_smoothing_must_gain_more_than_one_cell_can_lose():
         assert (cells.clear_gains(plain, less, np.full(3, 4.0)) > 0).all()
 
 
+@pytest.mark.slow
 def test_a_noisy_variable_gets_more_than_others(fitted):
     """One column of 30 categories must not wash out those of 3, nor be read as they are."""
     times = dict(fitted.report.smoothing_times)

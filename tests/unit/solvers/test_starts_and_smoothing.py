@@ -13,7 +13,7 @@ from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import annealed_by_em, fit_cells_by_em
 from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
-from twoway.solvers.starts import random_start
+from twoway.solvers.starts import naive_bayes_start, random_start
 from twoway.solvers.watch import Watch
 
 
@@ -28,6 +28,7 @@ def descend(sets, start, max_iter=1500):
     return path.objectives
 
 
+@pytest.mark.slow
 def test_annealed_starts_end_lower(sets):
     plain, annealed = [], []
     for seed in range(12):
@@ -102,3 +103,13 @@ def test_mirror_descent_does_not_smooth():
     solver = CoupledNMF(update="mirror")
     with pytest.raises(DataError, match=r"mirror descent .* update='em'"):
         tw.fit(dirichlet_rows(4, 3, 2, seed=1).sample(50, seed=0), rank=2, solver=solver, smoothing=1.0)
+
+
+def test_components_of_naive_bayes_are_the_categories_of_the_last_variable():
+    """Each has the counts of its own records, with the smoothing in each cell; records without a label do not count."""
+    columns = {"a": [0, 0, 1, None, 1, 1], "b": [2, 0, 1, 1, None, 2], "label": ["x", "x", "x", "y", "y", None]}
+    pmf = naive_bayes_start(tw.Records(columns), 0.5)
+    np.testing.assert_allclose(pmf.weights, np.array([3.5, 2.5]) / 6)
+    np.testing.assert_allclose(pmf.factors[0], np.array([[2.5, 0.5], [1.5, 1.5]]) / [4, 2])
+    np.testing.assert_allclose(pmf.factors[1], np.array([[1.5, 0.5], [1.5, 1.5], [1.5, 0.5]]) / [4.5, 2.5])
+    np.testing.assert_array_equal(pmf.factors[2], np.eye(2))

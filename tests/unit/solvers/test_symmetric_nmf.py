@@ -13,8 +13,7 @@ from twoway.model.comparison import factor_mse
 from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 from twoway.solvers import Evidence, Problem, SymmetricNMF
-from twoway.solvers.pair_completion import PairResiduals
-from twoway.solvers.symmetric_nmf import rotated_to_nonnegative
+from twoway.solvers.symmetric_nmf import PairResiduals, rotated_to_nonnegative
 from twoway.tables.tables import Tables
 
 

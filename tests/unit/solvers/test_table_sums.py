@@ -11,7 +11,7 @@ from twoway.model.trees import Trees
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
-from twoway.solvers.table_sums import TableSums
+from twoway.solvers.table_sums import TableSums, fit_table_sums
 from twoway.solvers.theta import theta_of, theta_tree_rows
 from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
@@ -118,7 +118,7 @@ def test_no_step_makes_the_fit_worse(pmf):
     means = (tw.PublishedMean("v0", 1.2, 80), tw.PublishedMean("v3", 0.7, 60, {"v1": (1, 2)}))
     published = PublishedTables(SCHEMA, (*base.tables, bounded, summed), means, base.groups)
     sums = TableSums.of(published, None)
-    assert sums.slices or sums.open_cells or sums.means
+    assert sums.cells.has_gaps
     descent = fit_cells_by_em(
         sums, pmf, Smoothing(0.1, 0.1), Loop("test", 150, 0.0, Watch()), theta_of(pmf)[:, : pmf.rank]
     )
@@ -170,3 +170,39 @@ def test_tilted_shares_have_the_mean_and_are_nearest():
         move -= basis @ (basis.T @ move)
         other = tilted + 1e-3 * move
         assert (other * np.log(other / shares)).sum() > divergence
+
+
+def test_sets_of_categories_are_counted_where_single_ones_nearly_fill_a_byte():
+    schema = sized([250, 2])
+    groups = {"v0": {f"g{n}": (2 * n, 2 * n + 1) for n in range(10)}}
+    counts = np.arange(1.0, 241.0)
+    coarse = table(["v0"], [[*groups["v0"], *range(20, 250)]], counts)
+    published, pmf = PublishedTables(schema, (coarse,), groups=groups), random_pmf(schema, 2, seed=1)
+    expected = TableSums.of(published, None).expected(theta_of(pmf), pmf.rank)
+    of_groups = np.add.reduceat(np.asarray(pmf.marginal("v0")), [*range(0, 20, 2), *range(20, 250)])
+    assert expected.log_likelihood == pytest.approx(counts @ np.log(of_groups), rel=1e-12)
+
+
+def test_a_fit_that_waits_for_more_quiet_cycles_goes_on_from_where_others_end():
+    published, start = everything(np.random.default_rng(0)), random_pmf(SCHEMA, 3, seed=1)
+    hasty, patient = (
+        fit_table_sums(published, start, Watch(), 1, margins={}, passes=2000, quiet_cycles=n).objectives
+        for n in (1, 12)
+    )
+    assert len(patient) >= len(hasty) + 11
+    assert patient[: len(hasty)] == hasty
+
+
+def test_a_category_of_all_people_says_nothing():
+    groups, counts = {"v1": {"all": (0, 1, 2)}}, np.array([5.0, 8.0, 3.0, 9.0])
+    alone = table(["v0"], [range(4)], counts)
+    beside = table(["v0", "v1"], [range(4), ["all"]], counts[:, None])
+    of_one = table(["v0"], [range(4)], counts, within={"v1": ("all",)})
+    pmf = random_pmf(SCHEMA, 2, seed=7)
+    expected = [
+        TableSums.of(PublishedTables(SCHEMA, (one,), groups=groups), None).expected(theta_of(pmf), 2)
+        for one in (alone, beside, of_one)
+    ]
+    for other in expected[1:]:
+        np.testing.assert_allclose(other.counts, expected[0].counts)
+        assert other.log_likelihood == pytest.approx(expected[0].log_likelihood)

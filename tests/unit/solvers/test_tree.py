@@ -1,5 +1,7 @@
 """Hidden trees learned from records and from tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,11 +12,17 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError, UnknownNameError
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.trees import Trees
+from twoway.report import StopReason
 from twoway.solvers import evidence as evidence_module
+from twoway.solvers import tree as tree_module
 from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.heldout import HeldOut
 from twoway.solvers.loop import Loop
+from twoway.solvers.problem import Problem
 from twoway.solvers.smoothing import Smoothing
+from twoway.solvers.tree import Tree, _RacingTree
 from twoway.solvers.tree_shape import TreeShape
+from twoway.solvers.tree_starts import local_spa_start, random_tree_start, spread_start, visible_tree_start
 from twoway.solvers.watch import Watch
 from twoway.tables.dependence import table_dependence
 
@@ -145,6 +153,7 @@ def test_two_variables_have_one_hidden(records):
     assert pmf.weights.shape == (3,)
 
 
+@pytest.mark.slow
 def test_bootstrap(fitted, records, truth, tmp_path):
     boot = tw.bootstrap(fitted, records, n=40)
     event = {"x0": "a", "x9": "b"}
@@ -161,6 +170,7 @@ def test_bootstrap(fitted, records, truth, tmp_path):
     assert not completed[0].isna().any(axis=None)
 
 
+@pytest.mark.slow
 def test_bootstrap_of_tables(records):
     tables = tw.count(records)
     pmf = tw.fit(tables, structure="tree", rank=3, starts=1)
@@ -196,6 +206,7 @@ def test_tables_of_given_edges_count_as_much_as_those_of_a_tree_that_was_found()
     assert found == pytest.approx(pmf.report.objective, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_what_tables_leave_open_is_the_same_for_counts_and_for_shares():
     random, names = np.random.default_rng(4), "abcd"
     factors = (random.dirichlet(np.full(3, 0.5), 3).T for _ in names)
@@ -218,3 +229,238 @@ def test_what_tables_leave_open_is_the_same_for_counts_and_for_shares():
         counts | {("a", "d"): shares["a", "d"]}, kind=dict.fromkeys(counts, "counts") | {("a", "d"): "joint"}
     )
     np.testing.assert_allclose(mixed, open_pair(counts), atol=2e-3)
+
+
+def test_parts_of_the_data_are_fitted_in_as_many_threads_as_all_of_it(monkeypatch):
+    start_of, threads = Tree._start, []
+
+    def look(self, evidence, *others):
+        threads.append(evidence.threads)
+        return start_of(self, evidence, *others)
+
+    monkeypatch.setattr(Tree, "_start", look)
+    records = draw_records(dirichlet_rows(4, 2, 2, seed=1), 120, observed=1.0)
+    for source in (records, tw.count(records)):
+        tw.fit(source, structure="tree", rank=2, starts=1, threads=1)
+        assert len(threads) > 5, "folds among them"
+        assert set(threads) == {1}
+        threads.clear()
+
+
+def test_an_interrupted_choice_of_the_smoothing_ends_with_one_of_its_fits(monkeypatch):
+    start_of, starts = Tree._start, []
+
+    def look(self, evidence, n_states, seeds, watch):
+        assert not watch.interrupted, "there is a fit already"
+        starts.append(start_of(self, evidence, n_states, seeds, watch))
+        return starts[-1]
+
+    def press(progress):
+        if progress.task == "choosing the smoothing" and progress.done == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tree, "_start", look)
+    records = draw_records(dirichlet_rows(5, 3, 2, seed=1), 200, observed=1.0)
+    pmf = tw.fit(records, structure="tree", rank=2, starts=2, monitor=press)
+    assert pmf.report.stop_reason is StopReason.INTERRUPTED
+    likelihoods = [start.log_prob(records).mean() for start in starts]
+    assert pmf.log_prob(records).mean() > max(likelihoods)
+
+
+def test_a_table_that_no_model_meets_does_not_drown_the_others():
+    """It counts at most eight times as much as on average, and others at least an eighth."""
+    schema = tw.Schema(tuple(tw.Variable(name, (0, 1)) for name in "abcd"))
+    even, odd = np.full((2, 2), 250.0), np.array([[900.0, 50.0], [30.0, 20.0]])
+    pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+    tables = tw.Tables(schema, np.array(pairs), np.concatenate([even.ravel()] * 5 + [odd.ravel()]))
+    evidence = evidence_of_source(tables, None)[0]
+    problem = Problem(evidence, rank=2, smoothing=Smoothing(0.02, 0.02))
+    start = random_tree_start(schema, TreeShape.of_evidence(evidence), 2, evidence.sets.shares, (0, 0))
+    times = _RacingTree().nearing(problem, start)[0].times
+    assert times[-1] == times.max() <= 8.0
+    assert times.min() >= 1 / 8
+    assert times.max() > 4.0 * times.min()
+
+
+# Starts
+
+
+def small_problem(*, from_tables, pairs=None, **options):
+    """Return a problem of 300 records of four variables, or of their tables."""
+    records = draw_records(dirichlet_rows(4, 3, 2, seed=6), 300, observed=1.0)
+    tables = tw.count(records)
+    tables = tables if pairs is None else tables.select(pairs)
+    evidence = evidence_of_source(tables if from_tables else records, None)[0]
+    return Problem(evidence, rank=2, **options)
+
+
+def starts_by_definition(evidence, number):
+    shape, seeds = TreeShape.of_evidence(evidence), (7, number)
+    single = Loop("", tree_module._FIRST_PASSES, 1e-5, Watch())
+    return [
+        lambda: spread_start(evidence, shape, 2, seeds, single),
+        lambda: visible_tree_start(evidence, shape, 2, seeds),
+        lambda: local_spa_start(evidence, shape, 2, seeds),
+        lambda: random_tree_start(evidence.schema, shape, 2, evidence.sets.shares, seeds),
+    ]
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("from_tables", [False, True])
+def test_starts_are_one_spread_variable_then_the_visible_tree_then_spa_then_random(from_tables, number):
+    """Tables begin at the visible tree, and go on in the same order."""
+    evidence = small_problem(from_tables=from_tables).evidence
+    start = Tree()._start(evidence, 2, (7, number), Watch())
+    expected = starts_by_definition(evidence, number)[min(number + from_tables, 3)]()
+    for own, other in zip(start.factors, expected.factors, strict=True):
+        np.testing.assert_array_equal(own, other)
+    np.testing.assert_array_equal(start.marginal(["x1", "x4"]), expected.marginal(["x1", "x4"]))
+
+
+def test_all_starts_are_near_the_visible_tree_where_tables_are_missing():
+    pairs = [("x1", "x2"), ("x2", "x3"), ("x3", "x4"), ("x1", "x4")]
+    evidence = small_problem(from_tables=True, pairs=pairs).evidence
+    everything = list(evidence.schema.names)
+    shape = TreeShape.of_evidence(evidence)
+    plain = visible_tree_start(evidence, shape, 3, (7, 0), spread=0.0).marginal(everything)
+    first, second, last = (
+        Tree()._start(evidence, 3, (7, number), Watch()).marginal(everything) for number in (0, 1, 3)
+    )
+    for start in (first, second, last):
+        assert 1e-6 < np.abs(start.array - plain.array).sum() / 2 < 0.03
+    assert not np.allclose(first, second, atol=1e-9)
+
+
+# What is minimised
+
+
+@pytest.mark.parametrize(("amount", "ending"), [(0.0, ""), (0.5, ", penalised")])
+def test_what_is_minimised_has_a_name(amount, ending):
+    smoothing = Smoothing(amount, amount)
+    records, tables = (small_problem(from_tables=is_so, smoothing=smoothing) for is_so in (False, True))
+    start = Tree()._start(tables.evidence, 2, (0, 0), Watch())
+
+    def name(problem, **options):
+        return _RacingTree(1, **options).solve(replace(problem, start=start)).objective_name
+
+    assert name(tables) == f"mean Kullback-Leibler divergence per pair{ending}"
+    assert name(records) == f"negative log-likelihood per record{ending}"
+    with_tables = f"negative log-likelihood per record and its two-way tables{ending}"
+    assert name(records, counts_tables=True) == with_tables
+
+
+def divergences(pmf, tables):
+    """Return the Kullback-Leibler divergence of a model from each table."""
+    shares = [tables.array(place) / tables.totals[place] for place in range(len(tables))]
+    models = [np.asarray(pmf.marginal(names)) for names in tables.names]
+    return np.array([(own * np.log(own / model)).sum() for own, model in zip(shares, models, strict=True)])
+
+
+def test_the_objective_of_tables_is_their_mean_divergence():
+    problem = small_problem(from_tables=True)
+    tables = problem.evidence.tables(2)
+    problem = replace(problem, start=Tree()._start(problem.evidence, 2, (0, 0), Watch()))
+    solution = _RacingTree(3, 0.0).solve(problem)
+    assert solution.objectives[-1] == pytest.approx(divergences(solution.pmf, tables).mean(), rel=1e-6)
+    times = np.arange(1.0, 7.0)
+    solution = _RacingTree(3, 0.0, times=times).solve(problem)
+    expected = np.average(divergences(solution.pmf, tables), weights=times)
+    assert solution.objectives[-1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_tables_leave_open_counts_a_fiftieth_of_them_in_all():
+    given, left = [("x1", "x2"), ("x2", "x3"), ("x3", "x4")], [("x1", "x3"), ("x1", "x4"), ("x2", "x4")]
+    problem = small_problem(from_tables=True, pairs=given)
+    reference = small_problem(from_tables=True, pairs=left).evidence.tables(2)
+    problem = replace(problem, start=Tree()._start(problem.evidence, 2, (0, 0), Watch()))
+    solution = _RacingTree(3, 0.0, reference=reference).solve(problem)
+    of_given, of_left = (divergences(solution.pmf, own).mean() for own in (problem.evidence.tables(2), reference))
+    assert solution.objectives[-1] == pytest.approx(of_given + 0.02 * of_left, rel=1e-6)
+
+
+# Tables in stages
+
+
+def test_a_table_that_is_further_off_counts_more(monkeypatch):
+    """After a stage, as many times as more people are off in it, but at most twice and at least half."""
+    monkeypatch.setattr(tree_module, "_STAGES", 1)
+    tables = small_problem(from_tables=True).evidence.tables(2)
+    people = np.array([1, 2, 1, 1, 5, 1])
+    tables = tw.Tables(tables.schema, tables.sets, tables.flat * np.repeat(people, 9))
+    evidence = evidence_of_source(tables, None)[0]
+    start = Tree()._start(evidence, 1, (0, 0), Watch())
+    solver, pmf = _RacingTree().nearing(Problem(evidence, rank=1, smoothing=Smoothing(0.02, 0.02)), start)
+    off = [
+        np.abs(tables.array(place) - tables.totals[place] * np.asarray(pmf.marginal(names))).sum()
+        for place, names in enumerate(tables.names)
+    ]
+    expected = np.clip(off / np.mean(off), 0.5, 2.0)
+    assert 0.5 < np.median(expected) < 2.0
+    np.testing.assert_allclose(solver.times, expected / expected.mean(), rtol=1e-9)
+    assert solver.tol > _RacingTree().tol
+
+
+def test_no_stage_is_begun_when_the_time_is_over():
+    problem = small_problem(from_tables=True, smoothing=Smoothing(0.02, 0.02), watch=Watch(deadline=0.0))
+    start = Tree()._start(problem.evidence, 2, (0, 0), Watch())
+    solver, pmf = _RacingTree().nearing(problem, start)
+    assert pmf is start
+    np.testing.assert_array_equal(solver.times, 1.0)
+
+
+# Choices
+
+
+@pytest.mark.parametrize(
+    ("n_records", "gains", "chosen", "tried"),
+    [
+        # Clearly better with more states, but not with many; of the tables, the records are better off with them.
+        (9600, {"records": 3, 6: -2, 24: 3, 48: 3.5}, (True, 24), [6, 24, 48]),
+        (9600, {"records": 0, 6: -2, 24: 3, 48: 6}, (True, 48), [6, 24, 48]),
+        (9599, {"records": 0, 6: -2, 24: 3, 48: 6}, (True, 24), [6, 24]),
+        # Where more states are not clearly better, still more are not tried.
+        (9600, {"records": 0, 6: 0.5, 24: 0.5, 48: 9}, (True, 12), [6, 24]),
+        # Where fewer are better, more are not tried.
+        (9600, {"records": 0, 6: 3, 24: 9}, (True, 6), [6]),
+        # Records are far better off without their tables.
+        (400, {"records": 9, 6: 0}, (False, 12), [6]),
+    ],
+)
+def test_the_form_that_predicts_a_first_fold_clearly_better_is_chosen(monkeypatch, n_records, gains, chosen, tried):
+    """Gains are in standard errors, over 12 states and the tables that count besides."""
+    random, seen = np.random.default_rng(0), []
+
+    def first_fold(self, problem):
+        seen.append(problem.rank)
+        is_first = self.counts_tables and problem.rank == 12
+        gain = 0 if is_first else gains["records" if problem.rank == 12 else problem.rank]
+        noise = random.normal(size=10_000)
+        noise = (noise - noise.mean()) / noise.std()
+        return HeldOut(noise + gain * np.sqrt(2.0 / 10_000), np.ones(10_000))
+
+    monkeypatch.setattr(Tree, "_first_fold", first_fold)
+    records = draw_records(dirichlet_rows(2, 2, 2, seed=1), n_records, observed=1.0)
+    problem = Problem(evidence_of_source(records, None)[0], rank=12)
+    tree, following = Tree(chooses_states=True)._chosen_form(problem)
+    assert (tree.counts_tables, following.rank) == chosen
+    assert [rank for rank in seen if rank != 12] == tried
+    assert Tree()._chosen_form(problem)[1].rank == 12
+
+
+def test_tables_have_no_first_fold():
+    assert Tree()._first_fold(small_problem(from_tables=True)) is None
+
+
+def test_shares_without_counts_are_smoothed_by_a_millionth():
+    tables = small_problem(from_tables=True).evidence.tables(2)
+    halves = tw.Tables(tables.schema, tables.sets, tables.flat / 600)
+    choice, short = Tree()._choose_smoothing(Problem(evidence_of_source(halves, None)[0], rank=2))
+    assert choice.smoothing[:2] == pytest.approx((0.5e-6, 0.5e-6))
+    assert short is None
+
+
+def test_where_tables_are_missing_smoothing_decides_only_what_nothing_else_does():
+    problem = small_problem(from_tables=True, pairs=[("x1", "x2"), ("x2", "x3"), ("x3", "x4")])
+    choice, short = Tree()._choose_smoothing(problem)
+    assert choice.smoothing == Smoothing(0.02, 0.02)
+    assert short is None

@@ -7,13 +7,13 @@ import pytest
 
 import twoway as tw
 from twoway.data.records import Records
-from twoway.kernels.visible_trees import VisibleRows, expect_visible_tree, visible_pair_information
 from twoway.report import StopReason
-from twoway.solvers import Smoothing, Watch
+from twoway.solvers import Smoothing, Watch, tree_mixture
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
 from twoway.solvers.tree_mixture import chow_liu_edges, fit_tree_mixture
 from twoway.solvers.tree_shape import strongest_tree_shape
+from twoway.solvers.visible_trees import VisibleMixture
 
 SIZES = (2, 3, 2, 3, 2)
 SCHEMA = tw.Schema(tuple(tw.Variable(f"x{n}", tuple(range(size))) for n, size in enumerate(SIZES)))
@@ -45,73 +45,8 @@ def fit(codes, rank=3, smoothing=1.0, weights=None, loop=LOOP, schema=SCHEMA, se
     return records, fit_tree_mixture(records, start, Smoothing(smoothing, smoothing), loop)
 
 
-@pytest.fixture(scope="module")
-def tree():
-    rng = np.random.default_rng(3)
-    variables, parents = np.array([2, 0, 4, 1, 3]), np.array([-1, 0, 0, 1, 1])
-    sizes = np.array(SIZES)[variables]
-    n_columns = [1, *sizes[parents[1:]]]
-    tables = [rng.dirichlet(np.ones(size), size=n).T for size, n in zip(sizes, n_columns, strict=True)]
-    firsts = np.cumsum([0, *(table.size for table in tables)])
-    return VisibleRows(variables, parents, sizes, firsts), tables
-
-
-def cells_of(rows, whole):
-    """Return which cell of the tables a whole record has in each."""
-    own = np.array(whole)[rows.variables]
-    n_columns = [1, *rows.sizes[rows.parents[1:]]]
-    above = [0, *own[rows.parents[1:]]]
-    return rows.firsts[:-1] + own * n_columns + above
-
-
-def test_kernel_equals_the_sum_over_missing_cells(tree):
-    rows, tables = tree
-    flat = np.concatenate([table.ravel() for table in tables])
-    codes = np.array(
-        [[0, 2, 1, 0, 1], [-1, 2, 1, 0, 1], [-1, -1, -1, 2, -1], [0, -1, -1, -1, 1], [-1] * 5], dtype=np.int32
-    )
-    weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
-    expected_logs, expected_counts = [], np.zeros(len(flat))
-    for record, weight in zip(codes, weights, strict=True):
-        ways = [range(size) if code < 0 else [code] for code, size in zip(record, SIZES, strict=True)]
-        places = [cells_of(rows, whole) for whole in itertools.product(*ways)]
-        chances = np.array([flat[place].prod() for place in places])
-        expected_logs.append(np.log(chances.sum()))
-        for place, chance in zip(places, chances / chances.sum(), strict=True):
-            expected_counts[place] += weight * chance
-    counts, log_prob = np.zeros(len(flat)), np.empty(len(codes))
-    expect_visible_tree(codes, weights, rows, flat, counts, log_prob)
-    np.testing.assert_allclose(log_prob, expected_logs, atol=1e-12)
-    np.testing.assert_allclose(counts, expected_counts, atol=1e-12)
-
-
-def test_kernel_gives_impossible_records_no_counts(tree):
-    rows, tables = tree
-    flat = np.concatenate([table.ravel() for table in tables])
-    flat[: SIZES[2]] = [0.0, 1.0]  # the root is never 0
-    codes, counts, log_prob = (
-        np.array([[0, 0, 0, 0, 0], [-1, 0, 0, 0, 0]], dtype=np.int32),
-        np.zeros(len(flat)),
-        np.empty(2),
-    )
-    expect_visible_tree(codes[1:], np.ones(1), rows, flat, counts, log_prob[1:])
-    expect_visible_tree(codes[:1], np.zeros(1), rows, flat, counts, log_prob[:1])
-    assert (log_prob == -np.inf).all()
-    assert not counts.any()
-
-
-def test_information_and_spanning_tree():
+def test_strongest_tree_is_the_best_of_all_trees():
     rng = np.random.default_rng(0)
-    offsets = np.cumsum([0, 2, 3, 2])
-    counts = rng.integers(0, 5, (7, 7)).astype(np.float32)
-    counts[0, 2:5] = 0
-    counts, pseudo = counts + counts.T, np.full((7, 7), 0.25, dtype=np.float32)
-    information = visible_pair_information(counts, pseudo, offsets)
-    table = (counts + pseudo)[:2, 2:5].astype(float)
-    shares = table / table.sum()
-    plain = (shares * np.log(shares / np.outer(shares.sum(axis=1), shares.sum(axis=0)))).sum()
-    assert information[0, 1] == information[1, 0] == pytest.approx(plain - 2 / (2 * table.sum()), abs=1e-6)
-
     lengths = rng.random((5, 5))
     lengths += lengths.T
     vertices, parents = strongest_tree_shape(lengths)
@@ -240,3 +175,29 @@ def test_ctrl_c_keeps_the_best_so_far():
     assert seen == [1, 2]
     assert descent.stop_reason is StopReason.INTERRUPTED
     assert len(descent.objectives) == 2
+
+
+def test_trees_keep_their_shapes_once_new_ones_are_worse(monkeypatch):
+    learn, calls = tree_mixture._TreeMixtureData.with_new_shapes, []
+
+    def sometimes_worse(self, shares):
+        calls.append(shares)
+        return learn(self, shares if len(calls) < 3 else np.random.default_rng(0).permutation(shares))
+
+    monkeypatch.setattr(tree_mixture._TreeMixtureData, "with_new_shapes", sometimes_worse)
+    _, descent = fit(draw(300), loop=Loop("trees", 8, 0.0))
+    assert len(calls) == 3
+    assert len(descent.objectives) == 8
+    assert (np.diff(descent.objectives) < 0).all()
+
+
+def test_one_thread_counts_a_mixture_without_asking_for_the_number_of_cores(monkeypatch):
+    records, descent = fit(draw(100))
+    mixture = VisibleMixture.of(descent.pmf)
+    expected = mixture.expected(records, None)
+
+    def asked():
+        raise AssertionError("the number of threads was given")
+
+    monkeypatch.setattr("twoway.parallel.usable_cores", asked)
+    assert mixture.expected(records, 1).log_likelihood == expected.log_likelihood

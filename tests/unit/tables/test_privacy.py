@@ -94,6 +94,7 @@ def test_a_noisy_table_is_worth_fewer_records():
     assert effective_noisy_records(7 * counts, 7 * 40.0, 7.0) == pytest.approx(effective_noisy_records(counts, 40.0))
 
 
+@pytest.mark.slow
 def test_more_privacy_costs_accuracy_and_less_noise_gives_it_back():
     errors = []
     for epsilon in (0.05, 0.5, 50.0):

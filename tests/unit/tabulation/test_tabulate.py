@@ -11,9 +11,8 @@ from golden.survey_sample import survey_sample
 from scipy import stats
 
 import twoway as tw
-from twoway.checks.column_tests import column_p_values
 from twoway.checks.sampled_table import sampled_table_of_sums
-from twoway.checks.significance import holm_corrected
+from twoway.checks.significance import column_p_values, holm_corrected
 
 RANDOM = np.random.default_rng(3)
 N = 500
@@ -70,6 +69,15 @@ def test_what_is_modelled_is_what_the_model_answers():
     plain = tw.tabulate(MODEL, "vote", "age")
     assert plain.level is None
     assert np.isnan(plain["vote"].low).all()
+
+
+def test_the_mean_place_of_ordered_categories_says_what_it_is_a_mean_of():
+    tables = tw.tabulate(MODEL, ["sport", "trust"], "sex")
+    assert tables["sport"].rows[-1] == ("Mean place, 1 to 3", "mean")
+    assert tables["sport"].notes[0] == "the mean place counts 'never' as 1, …, 'often' as 3"
+    assert "\nMean place, 1 to 3  " in str(tables)
+    assert tables["trust"].rows[-1] == ("Mean", "mean")
+    assert not any("mean place" in note for note in tables["trust"].notes)
 
 
 def test_rows_are_all_other_variables_unless_they_are_named():
@@ -168,7 +176,7 @@ def test_clusters_make_tests_more_careful():
     shares = towns["vote"].eq("yes").groupby(unit).mean()
     t = stats.ttest_ind(shares[1::2], shares[::2])  # units are equally large, so a mean of units is one of records
     assert np.sqrt(test.statistic) == pytest.approx(abs(t.statistic), rel=0.1)
-    with pytest.raises(tw.DataError, match="a design is that of records"):
+    with pytest.raises(tw.DataError, match="a design needs its records"):
         tw.tabulate(model, "vote", "size", design=tw.Design(units=unit))
 
 
@@ -206,7 +214,7 @@ def test_tables_by_a_design_are_those_of_r(name):
         other = end[1, 1:4]
         np.testing.assert_allclose((yes - other) ** 2, t**2 * other * (1 - other) / n, rtol=rtol)
     assert tables.level == 0.9
-    assert "90 % intervals; those of what was observed are by the design" in str(tables)
+    assert "90 % intervals; those of observed shares are by the design" in str(tables)
 
 
 def test_columns_within_columns_are_those_of_the_records():
@@ -236,12 +244,12 @@ def test_columns_within_columns_need_records_to_be_observed():
     table = tw.tabulate(MODEL, "vote", ["age > sex"])["vote"]
     assert np.isnan(table.observed[:, 1:]).all()
     assert np.isfinite(table.modelled).all()
-    assert "needs the records" in table.notes[0]
+    assert "need the records" in table.notes[0]
     # With records, an empty column is one that nobody is in.
     frame = FRAME.assign(sex=np.where(FRAME["age"] == "60+", "f", FRAME["sex"]))
     table = tw.tabulate(tw.fit(frame, rank=2, smoothing=1), "vote", "age > sex", records=frame)["vote"]
     assert table.records[-1] == 0
-    assert table.notes[0] == "no record shows 'vote' among 'age = 60+ > sex = m': base of zero"
+    assert table.notes[0] == "no record with 'age = 60+ > sex = m' has a value of 'vote': base of zero"
     assert [test.p_value == 1 for test in table.tests] == [False, False, True]
 
 
@@ -266,7 +274,7 @@ def test_a_column_without_records_is_named():
     assert table.records[3] == 0
     assert np.isnan(table.observed[:, 3]).all()
     assert np.isfinite(table.modelled).all()
-    assert table.notes[0] == "no record shows 'vote' among 'age = 60+': base of zero"
+    assert table.notes[0] == "no record with 'age = 60+' has a value of 'vote': base of zero"
     assert not any("C" in letters for letters in table.higher_than.ravel())
 
 
@@ -275,13 +283,13 @@ def test_a_column_without_records_is_named():
     [
         (lambda: tw.tabulate(MODEL, "vot"), r"no variable 'vot' in rows; did you mean 'vote'\?"),
         (lambda: tw.tabulate(MODEL, "vote", "agee"), r"no variable 'agee' in columns; did you mean 'age'\?"),
-        (lambda: tw.tabulate(MODEL, "vote", ["age", "age"]), "'age' is asked for twice in columns"),
-        (lambda: tw.tabulate(MODEL, "vote", ["age > sex", "age>sex"]), "'age > sex' is asked for twice in columns"),
-        (lambda: tw.tabulate(MODEL, "vote", "age > age"), "'age' is asked for twice in columns 'age > age'"),
+        (lambda: tw.tabulate(MODEL, "vote", ["age", "age"]), "duplicate variable 'age' in columns"),
+        (lambda: tw.tabulate(MODEL, "vote", ["age > sex", "age>sex"]), "duplicate variable 'age > sex' in columns"),
+        (lambda: tw.tabulate(MODEL, "vote", "age > age"), "duplicate variable 'age' in columns 'age > age'"),
         (lambda: tw.tabulate(MODEL, "vote", "age > sexx"), r"no variable 'sexx' in columns; did you mean 'sex'\?"),
         (lambda: tw.tabulate(MODEL, "vote", "age >"), "'age >' in columns lacks a variable beside '>'"),
         (lambda: tw.tabulate(MODEL, "sex", "age > sex"), "'sex' in both rows and columns"),
-        (lambda: tw.tabulate(MODEL, ["vote", "vote"], "age"), "'vote' is asked for twice in rows"),
+        (lambda: tw.tabulate(MODEL, ["vote", "vote"], "age"), "duplicate variable 'vote' in rows"),
         (lambda: tw.tabulate(MODEL, ["vote", "age"], "age"), "'age' in both rows and columns"),
         (lambda: tw.tabulate(MODEL, None, MODEL.schema.names), "every variable is in the columns"),
         (lambda: tw.tabulate(MODEL, "vote", nets={"x": "vot = yes"}), "did you mean 'vote'"),
@@ -291,7 +299,7 @@ def test_a_column_without_records_is_named():
             "a net joins categories of one variable",
         ),
         (lambda: tw.tabulate(MODEL, "vote", nets={"x": "age = 60+"}), "'age', which is not in the rows: 'vote'"),
-        (lambda: tw.tabulate(MODEL, "vote", nets={"yes": "vote = no"}), "called like a category of 'vote'"),
+        (lambda: tw.tabulate(MODEL, "vote", nets={"yes": "vote = no"}), "has the name of a category of 'vote'"),
         (lambda: tw.tabulate(MODEL, "vote")["age"], "no table 'age'; known: 'vote'"),
         (lambda: tw.tabulate(MODEL, "vote").save("tables.pdf"), r"ends in '.pdf'; tables are written to .xlsx, .html"),
         (lambda: tw.tabulate(MODEL, "vote").to_frame("dplyr"), "no library 'dplyr'"),
@@ -306,7 +314,7 @@ def test_a_question_that_no_record_answers_is_an_error():
     schema = tw.Schema((tw.Variable("age", ("young", "old")), tw.Variable("vote", ("no", "yes"))))
     frame = pd.DataFrame({"age": ["young", "old"], "vote": [None, None]}, dtype=object)
     model = tw.fit(tw.Records(frame, schema=schema), rank=1, smoothing=1)
-    with pytest.raises(tw.DataError, match="no record shows 'vote': its table would have a base of zero"):
+    with pytest.raises(tw.DataError, match="no record has a value of 'vote', so its table would have a base of zero"):
         tw.tabulate(model, "vote", "age")
 
 

@@ -53,6 +53,7 @@ def test_every_question_has_an_interval(boot):
     assert 0 < mode.agreement <= 1
 
 
+@pytest.mark.slow
 def test_a_bootstrap_is_accepted_wherever_a_model_is(boot):
     pmf = boot.pmf
     assert (boot.schema, boot.rank, boot.report) == (pmf.schema, pmf.rank, pmf.report)
@@ -118,6 +119,7 @@ def test_intervals_contain_the_truth():
     assert 0.82 < np.mean(held) < 0.98
 
 
+@pytest.mark.slow
 def test_tables_that_share_people_have_wider_intervals():
     complete = draw_records(TRUTH, 2000, observed=1.0, seed=3)
     tables = tw.count(complete)

@@ -89,6 +89,7 @@ def test_a_file_gives_the_same_intervals(boot, tmp_path):
     assert tw.load(tmp_path / "bare.twoway").observed is None
 
 
+@pytest.mark.slow
 def test_three_way_tables_determine_triples(people):
     counted = people.groupby(list(people)).size().unstack(fill_value=0).stack()
     tables = PublishedTables.of([PublishedTable.of(["age", "sex", "works"], counted)])

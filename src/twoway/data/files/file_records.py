@@ -25,11 +25,11 @@ import numpy as np
 
 from twoway.data.coding import CodeOf
 from twoway.data.columns import Columns
-from twoway.data.files.file_set import FileSet, find_files
+from twoway.data.files.file_set import FileSet
 from twoway.data.files.file_table import FileTable, Piece
 from twoway.data.files.formats import FilePath
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.raw_columns import LabelsByKey, RawColumns
+from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.reader import Reader, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
@@ -102,17 +102,11 @@ class FileRecords(StoredRecords):
     ) -> None:
         if where is not None and not isinstance(where, str):
             raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
-        declared, files = Columns.of(columns), find_files(path)
-        reader = Reader(missing, weights, counts, max_categories, schema, unseen, declared=declared).knowing(files)
-        options = {
-            "missing": reader.missing,
-            "max_categories": max_categories,
-            "schema": schema or reader.declared.bins,
-        }
-        wanted = reader.wanted(files.columns)
-        self._table = FileTable.open(files, wanted, where=where, unseen=unseen, prepare=prepare, **options)
+        reader = Reader(missing, weights, counts, max_categories, schema, unseen, declared=Columns.of(columns))
+        self._reader, table = reader.open_files(path, where)
+        self._table = replace(table, prepare=prepare)
         self._codes: dict[tuple[str, int], Counter[CodeOf]] = {}  # of each block, however often it is read
-        self._reader, self._names = reader, list(reader.column_of(self._table.columns))
+        self._names = list(self._reader.column_of(table.columns))
         if schema is not None:
             self.schema = schema
             match_reader_columns(schema, self._names)
@@ -145,7 +139,8 @@ class FileRecords(StoredRecords):
             scan = Scan(observed=known)
             with errors_at(repr(piece.path)):
                 for part in piece.read():
-                    scan += reader.scan(RawColumns.of_table(part), start=piece.start + scan.n_records, known=known)
+                    columns = replace(open_raw_columns(part), start=piece.start + scan.n_records)
+                    scan += reader.scan(*reader.split(columns), known=known)
             return scan
 
         scan = reduce_in_order(self._pieces(table), scan_piece, Scan.__add__, threads=None)
@@ -206,8 +201,8 @@ class FileRecords(StoredRecords):
         start = piece.start
         with errors_at(repr(piece.path)):
             for part in piece.read():
-                columns, *weights = self._reader.split(RawColumns.of_table(part), start=start)
-                pointers, cells, self._codes[piece.path, start] = self._reader.encode(columns, self.schema, start=start)
+                columns, *weights = self._reader.split(replace(open_raw_columns(part), start=start))
+                pointers, cells, self._codes[piece.path, start] = self._reader.encode(columns, self.schema)
                 yield Block(pointers, cells, *(array for array in weights if array is not None))
                 start += part.num_rows
 
@@ -358,7 +353,9 @@ class RereadFileRecords(_StreamedFileRecords):
         n_heard = totals.n_records - totals.n_silent
         super().__init__(source.schema, totals._replace(n_fitted=n_heard, n_fitted_observed=totals.n_observed))
         self._source = source
-        self.notes = (f"larger than memory: every pass reads the files again, for lack of a scratch file ({reason})",)
+        self.notes = (
+            f"larger than memory: every pass reads the files again, as no scratch file could be written ({reason})",
+        )
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         """Return the combination of what ``per_block`` gives for each block, always in the same order."""

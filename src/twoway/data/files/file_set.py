@@ -68,7 +68,9 @@ class FileSet:
         names = formats.columns_of_format(self, first)
         for name in self.partition_names:
             if name in names:
-                raise DataError(f"{first!r} has a column {name!r} and lies in a folder whose name gives {name!r}, too")
+                raise DataError(
+                    f"{first!r} has a column {name!r} and is in a folder whose name defines {name!r} as well"
+                )
         return [*names, *self.partition_names]
 
     @cached_property
@@ -106,7 +108,7 @@ class FileSet:
             if lacking or extra:
                 difference = f"lacks the column {lacking[0]!r}" if lacking else f"has a column {extra[0]!r}"
                 raise DataError(
-                    f"{path!r} {difference}, unlike {first!r}; files of one set have the same columns: "
+                    f"{path!r} {difference}, unlike {first!r}; files of one set must have the same columns: "
                     f"{shortlist(inside)}"
                 )
             if self.is_typed:

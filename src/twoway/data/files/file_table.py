@@ -22,7 +22,7 @@ from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
 from twoway.data.files.text_files import read_text_header, text_kinds, text_relation, type_text_column, typed_text
 from twoway.data.missing import Markers, MissingLabels, Unseen, label_unless_missing
-from twoway.data.raw_columns import LabelsByKey, RawColumns
+from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.errors import DataError
 from twoway.schema import Schema, Variable
@@ -164,7 +164,7 @@ class FileTable:
         for path in self.files.paths if names else ():
             with clear_format_errors(path), self._connection.cursor() as cursor:
                 for table in formats.stream_format_slices(text_relation(cursor, path, self.files.kind, names)):
-                    columns = RawColumns.of_table(table.rename_columns(names))
+                    columns = open_raw_columns(table.rename_columns(names))
                     scan += Scan.of(columns, markers, max_categories=self.max_categories, known=known)
         return scan
 

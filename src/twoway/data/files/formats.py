@@ -45,9 +45,6 @@ _ENDINGS = {
 FORMATS: Mapping[str, str] = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings}
 """The format for each ending of a file name; CSV, TSV and JSON may be compressed: .gz, .zst."""
 
-WRITTEN = tuple(ending for ending, kind in FORMATS.items() if kind not in ("por", "sas7bdat", "sheet"))
-"""The endings of files that can be written."""
-
 COMPRESSED = (".gz", ".zst")
 
 SLICE_ROWS = 2**17
@@ -75,19 +72,6 @@ def format_of(path: FilePath) -> str:
             f"text ones also with {' or '.join(COMPRESSED)}"
         )
     return FORMATS[ending]
-
-
-def written_format(path: FilePath) -> str:
-    """Return what `format_of` returns; a file that is not written is an error."""
-    name = os.fspath(path)
-    if Path(path).suffix.lower() in COMPRESSED:
-        raise FileFormatError(f"{name!r}: compressed files are read, not written")
-    if Path(path).suffix.lower() not in WRITTEN:
-        raise FileFormatError(
-            f"cannot write {name!r}: its name ends in {Path(path).suffix!r}; records are written to "
-            f"{', '.join(WRITTEN)}"
-        )
-    return format_of(path)
 
 
 def is_data_format(path: FilePath) -> bool:

@@ -39,7 +39,7 @@ def survey_columns(metadata: Any) -> Columns:
     for name in metadata.column_names:
         ranges = metadata.missing_ranges.get(name, ())
         missing = [r["lo"] if r["lo"] == r["hi"] else (r["lo"], r["hi"]) for r in ranges]
-        gone = MissingLabels((), {name: missing}, only=True).markers(name)
+        markers = MissingLabels((), {name: missing}, only=True).markers(name)
         given = metadata.variable_value_labels.get(name, {})
         is_text = metadata.readstat_variable_types.get(name) == "string"
         are_letters = {code for code in given if isinstance(code, str) and not is_text}
@@ -47,7 +47,7 @@ def survey_columns(metadata: Any) -> Columns:
         letters: dict[Label, str] = {f".{code}": given[code] for code in sorted(are_letters)}
         columns[name] = Column(
             label=metadata.column_names_to_labels.get(name) or "",
-            categories={code: label for code, label in labels.items() if missing_key(code) not in gone},
+            categories={code: label for code, label in labels.items() if missing_key(code) not in markers},
             ordered=metadata.variable_measure.get(name) in ("ordinal", "scale") or None,
             missing=missing or None,
             value_labels=labels | letters,
@@ -55,12 +55,12 @@ def survey_columns(metadata: Any) -> Columns:
     known = {name.casefold(): name for name in columns}
     sets = {
         name.lstrip("$"): {
-            "columns": [known[member.casefold()] for member in one["variable_list"]],
-            "chosen": one["counted_value"],
-            "label": one["label"],
+            "columns": [known[member.casefold()] for member in question["variable_list"]],
+            "chosen": question["counted_value"],
+            "label": question["label"],
         }
-        for name, one in metadata.mr_sets.items()
-        if one["is_dichotomy"] and one["counted_value"] is not None and len(one["variable_list"]) > 1
+        for name, question in metadata.mr_sets.items()
+        if question["is_dichotomy"] and question["counted_value"] is not None and len(question["variable_list"]) > 1
     }
     return Columns(columns, sets=sets)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from twoway.data.files.formats import FilePath, written_format
+from twoway.data.files.formats import COMPRESSED, FORMATS, FilePath
 from twoway.data.files.survey_files import READERS, written_survey_file
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
@@ -24,12 +24,22 @@ if TYPE_CHECKING:
     from twoway.data.files.file_set import FileSet
 
 
+_WRITTEN = tuple(ending for ending, kind in FORMATS.items() if kind not in ("por", "sas7bdat", "sheet"))
+
+
 def written_ending(path: FilePath, endings: Iterable[str], where: str) -> str:
     """Return the ending of a file; one that is not among these is an error that says where things are written."""
     ending = Path(path).suffix.lower()
     if ending not in endings:
         raise FileFormatError(f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; {where}")
     return ending
+
+
+def written_format(path: FilePath) -> str:
+    """Return what `format_of` returns; a file that is not written is an error."""
+    if Path(path).suffix.lower() in COMPRESSED:
+        raise FileFormatError(f"{os.fspath(path)!r}: compressed files are read, not written")
+    return FORMATS[written_ending(path, _WRITTEN, f"records are written to {', '.join(_WRITTEN)}")]
 
 
 def write_data_file(table: pa.Table, path: FilePath, like: FileSet | None = None) -> None:

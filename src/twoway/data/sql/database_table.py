@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from twoway.data.columns import Columns
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.raw_columns import LabelsByKey, RawColumns
+from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.reader import Reader, check_reader_columns, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
@@ -150,7 +150,8 @@ def read_database_table(table: DatabaseTable) -> Records:
         types = pa.schema(list(zip(names, rows.schema().to_pyarrow().types, strict=True)))
         for batch in _database_table_batches(backend, rows):
             part = pa.Table.from_batches([batch]).rename_columns(names)
-            scan += reader.scan(RawColumns.of_table(part), start=scan.n_records, known=known)
+            columns = replace(open_raw_columns(part), start=scan.n_records)
+            scan += reader.scan(*reader.split(columns), known=known)
             for place, name in enumerate(table.names):
                 coded = part.column(name).dictionary_encode()
                 part = part.set_column(place, name, coded.cast(pa.dictionary(index, types.field(name).type)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import pandas as pd
@@ -13,12 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Ints
-from twoway.category_labels import label_array, plain_label
-from twoway.errors import DataError, check_whole_number, unknown_name, warn_caller
+from twoway.category_labels import label_array
+from twoway.errors import DataError, check_whole_number, warn_caller
 from twoway.estimators.base import describe_end
 from twoway.estimators.labels.confusions import choose_confusion_smoothing, fit_confusions
 from twoway.estimators.labels.quality import LabelQuality, best_questions, label_information, label_quality_interval
 from twoway.estimators.labels.table import LabelTable, read_labels, read_new_labels
+from twoway.estimators.long_tables import check_long_table_option, find_long_table_names
+from twoway.text import counted
 
 # With fewer annotators, their agreement does not show who is right.
 _FEWEST_ANNOTATORS = 3
@@ -40,7 +42,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         How many pseudo-labels each row of a confusion matrix gets, as they are usual. None takes four for each class,
         or another number where it predicts held-out labels clearly better.
     missing
-        Further labels that mean "no label", beside null, NaN, the empty text, "NA", "?" and the like.
+        Further labels that mean "no label", in addition to null, NaN, the empty text, "NA", "?" and the like.
     random_state
         The source of every random choice; a number gives the same result each time.
     threads
@@ -61,7 +63,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
     classes_ : ndarray
         The classes, in the order of all columns and matrices.
     smoothing_ : float
-        What was given or chosen.
+        As given or chosen.
     validation_ : list of dict
         The amounts of smoothing compared, with the mean log-probability of a held-out label; empty where it was given.
     converged_ : bool
@@ -110,10 +112,9 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
             Known classes of some items, taken as true: a mapping or a pandas Series from item to class, or a frame with
             the column of the items and one more.
         """
-        if len(self.columns) != 3:
-            raise DataError(f"columns must be three names, of item, annotator and label; got {self.columns!r}")
+        check_long_table_option(self.columns, "item, annotator and label")
         smoothing = self.smoothing
-        if smoothing is not None and not (isinstance(smoothing, int | float) and 0 < smoothing < np.inf):
+        if smoothing is not None and not (isinstance(smoothing, SupportsFloat) and 0 < smoothing < np.inf):
             raise DataError(f"smoothing must be None or a number of pseudo-labels above 0, not {smoothing!r}")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options: dict[str, Any] = {"seed": seed, "threads": self.threads}
@@ -121,8 +122,8 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         n_annotators = len(np.unique(table.annotator_codes))
         if n_annotators < _FEWEST_ANNOTATORS and not (table.gold >= 0).any():
             warn_caller(
-                f"{n_annotators} annotator{'s' * (n_annotators != 1)}, and no gold labels: the agreement of annotators "
-                f"shows their errors only if there are at least {_FEWEST_ANNOTATORS}"
+                f"{counted(n_annotators, 'annotator')} and no gold labels: agreement shows errors only if there are at "
+                f"least {_FEWEST_ANNOTATORS} annotators"
             )
         self.validation_: list[dict[str, float]] = []
         if smoothing is None:
@@ -149,8 +150,8 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            Labels as for `fit`, of any items. An annotator whom training did not see is taken for an average one, with
-            a warning; a label that it did not see is an error.
+            Labels as for `fit`, of any items. An annotator not seen in training is treated as an average one, with a
+            warning; a label not seen in training is an error.
         """
         return self._most_probable(self.predict_proba(X))
 
@@ -163,9 +164,9 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         """Return how good each annotator is, in the order of `annotators_`.
 
         Columns: "annotator"; "labels", how many they gave; "accuracy", the probability that a label is right, and its
-        interval, "low" and "high"; "information", what one label tells about the truth, in nats. An annotator who is
-        always wrong about two classes has an accuracy of 0 and tells as much as one who is always right; a spammer
-        tells 0.
+        interval, "low" and "high"; "information", how much a label says about the truth, in nats. An annotator who
+        is always wrong about two classes has an accuracy of 0 and the same information as one who is always right; the
+        information of a spammer is 0.
 
         Parameters
         ----------
@@ -198,8 +199,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
             The probability of the intervals.
         """
         check_is_fitted(self)
-        all_places = np.arange(len(self.annotators_))
-        places = all_places if annotator is None else self._places("annotator", self.annotators_, [annotator])
+        places = self._places("annotator", self.annotators_, None if annotator is None else [annotator])
         rows = LabelQuality(*(array[places] for array in self._rows))
         low, high = label_quality_interval(rows.matrices, rows.effective, level)
         n_classes = len(self.classes_)
@@ -214,11 +214,11 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         return pd.DataFrame(columns)
 
     def next_questions(self, n: int = 10, *, items: Any = None, annotators: Any = None) -> pd.DataFrame:
-        """Return which items to ask about next, and whom: those whose label is expected to tell most.
+        """Return which items to ask about next, and whom: those whose label is expected to be most informative.
 
         Columns: "item", "annotator", "gain", the expected reduction of the item's entropy in nats, and the item's
-        "label" and "probability" as they are now. An item is there once, with the best annotator who has not labelled
-        it; items with a gold label are not.
+        current "label" and its "probability". An item is listed once, with the best annotator who has not labelled it;
+        items with a gold label are not listed.
 
         Parameters
         ----------
@@ -229,14 +229,10 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         n = check_whole_number("n", n, 1)
-        candidates = np.flatnonzero(self._table.gold < 0)
-        if items is not None:
-            candidates = np.intersect1d(candidates, self._places("item", self.items_, items))
-        who = np.arange(len(self.annotators_))
-        if annotators is not None:
-            who = np.unique(self._places("annotator", self.annotators_, annotators))
+        about = np.intersect1d(np.flatnonzero(self._table.gold < 0), self._places("item", self.items_, items))
+        who = np.unique(self._places("annotator", self.annotators_, annotators))
         probabilities = self.probabilities_.to_numpy()
-        asked, whom, gains = best_questions(self._table, probabilities, self._fit.matrices[:-1], candidates, who, n)
+        asked, whom, gains = best_questions(self._table, probabilities, self._fit.matrices[:-1], about, who, n)
         columns = {
             "item": self.items_[asked],
             "annotator": self.annotators_[whom],
@@ -248,14 +244,12 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _places(kind: str, known: pd.Index, names: Any) -> Ints:
-        """Return the positions of some names; an unknown one is an error."""
+        """Return the positions of names, or all positions for None; an unknown name is an error."""
+        if names is None:
+            return np.arange(len(known))
         if isinstance(names, str) or not hasattr(names, "__len__"):
             raise DataError(f"{kind}s must be a list of names, got {names!r}")
-        names = list(names)
-        places: Ints = known.get_indexer(names).astype(np.int64)
-        if (places < 0).any():
-            raise unknown_name(kind, plain_label(names[int(np.argmin(places))]), known.tolist())
-        return places
+        return find_long_table_names(kind, known, list(names))
 
     def _frame_of(self, table: LabelTable) -> pd.DataFrame:
         index = table.items.rename(self.columns[0])

@@ -4,33 +4,32 @@ Annotators are variables, an item is a record that shows the labels it got, and 
 matrix Pr(label | truth) per annotator is a factor of the joint PMF. A gold label is the truth itself, seen: one more
 variable, whose factor is the identity.
 
-Most annotators give too few labels to tell a matrix from them alone. So each row is drawn toward what is usual, that
-is, the rows of all annotators together, tilted by how accurate this annotator is on the whole and by how readily they
+Most annotators give too few labels to estimate a matrix from them alone. So each row is drawn toward what is usual:
+the rows of all annotators together, tilted by how accurate this annotator is on the whole and by how readily they
 use each label. All three are estimated along with the rest, pass by pass (empirical Bayes). A spammer, who gives any
 label whatever the truth, so has few numbers to estimate, and all of the spammer's labels to estimate them by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Bools, Floats, Ints
 from twoway.estimators.labels.table import LabelTable
+from twoway.estimators.long_tables import long_table_folds
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of
 from twoway.report import StopReason
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.coupled_nmf import CoupledNMF
+from twoway.solvers.em import climb_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import HeldOut
 from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Problem
 from twoway.solvers.smoothing import Smoothing
-from twoway.solvers.theta import Theta
 
 _MAX_ITER = 1000
 _TOL = 1e-7
@@ -42,14 +41,13 @@ The more classes there are, the more cells have to be estimated from the labels 
 # The amounts compared, downward and upward from the default, and what another must gain, in standard errors.
 _LESS, _MORE = (1 / 4, 1 / 16), (4.0, 16.0)
 _CLEARLY = 2.0
-_FOLDS = 5
-# On so many labels one fold tells amounts apart; no more than the second number are used.
+# With more labels, one fold is enough to compare amounts; no more than the second number are used.
 _MANY_LABELS, _MOST_LABELS = 50_000, 300_000
 USUAL_RIGHT = 12.0
 """Pseudo-labels of usual accuracy of each annotator."""
 # Pseudo-labels of usual use of the labels of each annotator.
 _USUAL_LABELS = 4.0
-# Co-occurrences are those of this many groups of annotators at most, with so many pairs of labels per cell of a table.
+# Co-occurrences are those of at most this many groups of annotators, with this many pairs of labels per table cell.
 _MOST_GROUPS, _PAIRS_PER_CELL = 40, 10
 _TINY = 1e-12
 
@@ -85,51 +83,44 @@ def fit_confusions(table: LabelTable, smoothing: float, *, seed: int, threads: i
 
 def _fit_confusions_from(table: LabelTable, start: Floats, smoothing: float, threads: int | None) -> Confusions:
     """Return the fit that begins with some probabilities of the classes of the items, (n_items, n_classes)."""
-    sets = CellSets.of_records(table.records, threads)
-    factors = np.vstack([_confusion_factors(table.sums(start), smoothing), np.eye(table.n_classes)])
-    priors = _confusion_priors(start.sum(axis=0), table.largest_shares)
-    pmf = JointPMF.from_stacked(table.records.schema, priors, factors)
+    n_classes, largest_shares = table.n_classes, table.largest_shares
+
+    def maximize(counts: Floats) -> tuple[Floats, Floats]:
+        # The last variable is the truth itself.
+        of_annotators = counts[1:-n_classes].reshape(-1, n_classes, n_classes)
+        return confusion_parameters(counts[0], of_annotators, largest_shares, smoothing)
+
+    parameters = confusion_parameters(start.sum(axis=0), table.sums(start), largest_shares, smoothing)
     loop = Loop("labels", _MAX_ITER, _TOL, accelerate=False, quiet_cycles=1)
-    descent = loop.descend(confusion_step(sets, table.largest_shares, smoothing), pmf)
-    if loop.watch.interrupted:
-        raise KeyboardInterrupt
-    # The last variable is the truth itself.
-    matrices = descent.pmf.stacked[: -table.n_classes].reshape(-1, table.n_classes, table.n_classes)
+    pmf = JointPMF.from_stacked(table.records.schema, *parameters)
+    descent = climb_by_em(CellSets.of_records(table.records, threads), pmf, maximize, loop)
+    matrices = descent.pmf.stacked[:-n_classes].reshape(-1, n_classes, n_classes)
     ending = len(descent.objectives), descent.stop_reason, -descent.objective
     return Confusions(descent.pmf.weights, matrices, smoothing, *ending)
 
 
-def confusion_step(sets: CellSets, largest_shares: Floats, smoothing: float) -> Callable[[Theta], tuple[Theta, float]]:
-    """Return one pass of EM: from parameters to the next ones, and the negative log-likelihood of the given ones."""
-    from twoway.kernels.lanes import pad_to_lanes
+def confusion_parameters(
+    of_class: Floats, of_annotators: Floats, largest_shares: Floats, smoothing: float
+) -> tuple[Floats, Floats]:
+    """Return how frequent the classes are, and the matrices, stacked above the identity of the truth.
 
-    n_classes = len(largest_shares)
-
-    def step(theta: Theta) -> tuple[Theta, float]:
-        expected = sets.expected(theta, n_classes)
-        counts = expected.counts[:, :n_classes]
-        of_annotator = counts[1:-n_classes].reshape(-1, n_classes, n_classes)
-        factors = np.vstack([_confusion_factors(of_annotator, smoothing), np.eye(n_classes)])
-        return pad_to_lanes(_confusion_priors(counts[0], largest_shares), factors), -expected.log_likelihood
-
-    return step
-
-
-def _confusion_priors(counts: Floats, largest_shares: Floats) -> Floats:
-    """Return how frequent the classes are, from expected numbers of items, within limits.
-
-    Without these, a class with hardly a label would be taken for whatever the other classes do not explain.
+    Parameters
+    ----------
+    of_class
+        The expected number of items of each class.
+    of_annotators
+        Expected counts, (n_annotators + 1, label, truth).
+    largest_shares
+        The limits of the classes' shares. Without them, a class with almost no labels would be taken for whatever the
+        other classes do not explain.
+    smoothing
+        Pseudo-labels of each row of a matrix.
     """
-    shares: Floats = np.minimum((counts + 1.0) / (counts + 1.0).sum(), largest_shares)
-    shares /= shares.sum()
-    return shares
-
-
-def _confusion_factors(counts: Floats, smoothing: float) -> Floats:
-    """Return the matrices, stacked, from expected counts (n_annotators + 1, label, truth) and smoothing."""
-    factors: Floats = counts + smoothing * usual_confusions(counts)
+    priors = np.minimum((of_class + 1.0) / (of_class + 1.0).sum(), largest_shares)
+    factors = of_annotators + smoothing * usual_confusions(of_annotators)
     factors /= factors.sum(axis=1, keepdims=True)
-    return factors.reshape(-1, counts.shape[1])
+    n_classes = len(of_class)
+    return priors / priors.sum(), np.vstack([factors.reshape(-1, n_classes), np.eye(n_classes)])
 
 
 def usual_confusions(counts: Floats) -> Floats:
@@ -153,10 +144,10 @@ def usual_confusions(counts: Floats) -> Floats:
     odds = _confusion_odds((right + extra) / n_labels) / _confusion_odds((usually_right + extra) / n_labels)
     usual: Floats = pooled * np.where(np.eye(n_classes, dtype=bool), odds[:, None, None], 1.0)
     usual /= usual.sum(axis=1, keepdims=True)
-    given, usually_given = counts.sum(axis=2), np.einsum("mjk,mk->mj", usual, of_class)
-    extras = usually_given.sum(axis=0) + 1.0 / n_classes
+    of_label, usually_of_label = counts.sum(axis=2), np.einsum("mjk,mk->mj", usual, of_class)
+    extras = usually_of_label.sum(axis=0) + 1.0 / n_classes
     extras *= _USUAL_LABELS / extras.sum()
-    usual *= ((given + extras) / (usually_given + extras))[:, :, None]
+    usual *= ((of_label + extras) / (usually_of_label + extras))[:, :, None]
     usual /= usual.sum(axis=1, keepdims=True)
     return usual
 
@@ -207,7 +198,7 @@ def group_annotators(table: LabelTable) -> Ints:
 def class_of_components(memberships: Floats, table: LabelTable) -> Ints:
     """Return the component of each class, (n_classes,): by gold labels where there are some, and by majority votes.
 
-    A component is the class that its items are voted for, as far as no other component has a better claim.
+    A component is the class that its items are voted for, unless another component has a better claim.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -235,15 +226,13 @@ def choose_confusion_smoothing(
     if len(table.label_codes) > _MOST_LABELS:
         some = random.uniform(size=len(table.items)) < _MOST_LABELS / len(table.label_codes)
         table = table.only(some[table.item_codes])
-    n_labels = len(table.label_codes)
-    if n_labels < _FOLDS:
+    folds = long_table_folds(len(table.label_codes), _MANY_LABELS, random)
+    if not folds:
         return default, []
-    fold_of_label = random.permutation(n_labels) % _FOLDS
-    folds = range(_FOLDS if n_labels <= _MANY_LABELS else 1)
     tried: dict[float, HeldOut] = {}
 
     def held_out(smoothing: float) -> HeldOut:
-        scores = [_confusion_log_probs(table, fold_of_label == fold, smoothing, threads) for fold in folds]
+        scores = [_confusion_log_probs(table, held, smoothing, threads) for held in folds]
         tried[smoothing] = HeldOut.of_folds((score, np.ones(len(score))) for score in scores)
         return tried[smoothing]
 
@@ -257,8 +246,8 @@ def choose_confusion_smoothing(
     return best, [{"smoothing": amount, "log_prob": scores.mean} for amount, scores in sorted(tried.items())]
 
 
-def _confusion_log_probs(table: LabelTable, held: Any, smoothing: float, threads: int | None) -> Floats:
-    """Return the log-probability of each label that is held out, given the others."""
+def _confusion_log_probs(table: LabelTable, held: Bools, smoothing: float, threads: int | None) -> Floats:
+    """Return the log-probability of each held-out label, given the others."""
     train = table.only(~held)
     fit = _fit_confusions_from(train, train.votes, smoothing, threads)
     items, annotators, labels = table.item_codes[held], table.annotator_codes[held], table.label_codes[held]

@@ -1,4 +1,4 @@
-"""How good annotators are, how certain that is, and which label to ask for next."""
+"""The quality of annotators, with intervals, and the labels to ask for next."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.errors import DataError
 from twoway.estimators.labels.confusions import USUAL_RIGHT, Confusions
 from twoway.estimators.labels.table import LabelTable
+from twoway.model.intervals import checked_interval_level
 
 # A row rests on at least this share of its labels, however uncertain the classes of its items are.
 _LEAST_SHARE = 0.02
@@ -23,9 +23,9 @@ class LabelQuality(NamedTuple):
     matrices: Floats
     """(n_annotators, truth, label): Pr(label | truth)."""
     effective: Floats
-    """Of the same shape: how many labels, of items whose class is known, would tell a probability as well."""
+    """Of the same shape: the number of labels of items with a known class that would be as informative."""
     in_all: Floats
-    """(n_annotators,): how many would tell the annotator's accuracy as well."""
+    """(n_annotators,): the same for the accuracy of each annotator."""
 
     @classmethod
     def of(cls, fit: Confusions, table: LabelTable, probabilities: Floats) -> LabelQuality:
@@ -45,11 +45,11 @@ class LabelQuality(NamedTuple):
         against = np.divide(share, 1.0 - share, out=np.zeros_like(share), where=spread > 0)
         missing = unsure * odds + others * against
         # Pseudo-labels are worth no more than what they were made by: all labels of the annotator.
-        own = of_class.sum(axis=2, keepdims=True) + USUAL_RIGHT
-        usual = own * fit.smoothing / (own + fit.smoothing)
+        of_all = of_class.sum(axis=2, keepdims=True) + USUAL_RIGHT
+        usual = of_all * fit.smoothing / (of_all + fit.smoothing)
         effective = np.maximum(of_class + usual - missing, _LEAST_SHARE * (of_class + usual))
         missing_right = np.trace(missing, axis1=1, axis2=2)
-        in_all = np.maximum(own[:, 0, 0] - missing_right, _LEAST_SHARE * own[:, 0, 0])
+        in_all = np.maximum(of_all[:, 0, 0] - missing_right, _LEAST_SHARE * of_all[:, 0, 0])
         return cls(share.transpose(0, 2, 1), effective.transpose(0, 2, 1), in_all)
 
     def accuracy(self, priors: Floats) -> tuple[Floats, Floats]:
@@ -65,11 +65,10 @@ class LabelQuality(NamedTuple):
 
 
 def label_quality_interval(mean: Floats, n_labels: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the ends of the intervals of shares that rest on so many labels: Jeffreys', which contain the share."""
+    """Return the ends of Jeffreys' intervals of shares, given the number of labels; they contain the share."""
     from scipy.special import betaincinv
 
-    if not (isinstance(level, int | float) and 0 < level < 1):
-        raise DataError(f"level must be a number between 0 and 1, not {level!r}")
+    level = checked_interval_level(level)
     right, wrong = mean * n_labels + 0.5, (1.0 - mean) * n_labels + 0.5
     low, high = (betaincinv(right, wrong, tail) for tail in ((1.0 - level) / 2, (1.0 + level) / 2))
     return np.minimum(low, mean), np.maximum(high, mean)
@@ -107,7 +106,7 @@ def best_questions(
     Parameters
     ----------
     table
-        The labels that are there: nobody is asked the same thing again.
+        The existing labels: nobody is asked the same thing again.
     probabilities, matrices
         (n_items, truth), and (n_annotators, label, truth).
     items, annotators

@@ -13,10 +13,16 @@ import pandas as pd
 from twoway.arrays import Bools, Floats, Ints
 from twoway.category_labels import Label, plain_label, sort_labels
 from twoway.data.frames import frame_in_memory
-from twoway.data.raw_columns import column_series
 from twoway.data.records import Records
 from twoway.errors import DataError, check_known, unknown_name, warn_caller
-from twoway.estimators.long_tables import long_table_columns, long_table_names, shown_name
+from twoway.estimators.long_tables import (
+    long_table_cells,
+    long_table_columns,
+    long_table_names,
+    long_table_records,
+    read_long_table,
+    shown_name,
+)
 from twoway.schema import Schema, Variable
 from twoway.text import brief, shortlist
 
@@ -36,14 +42,14 @@ class LabelTable:
     item_codes: Ints
     """(n_labels,), as are the two below: the item of each label."""
     annotator_codes: Ints
-    """The number of annotators stands for somebody who is not among them."""
+    """The number of annotators is the code of anybody who is not among them."""
     label_codes: Ints
     gold: Ints
     """(n_items,): the class that is known for each item, -1 where none is."""
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return len(self.classes)
 
     @property
@@ -55,7 +61,7 @@ class LabelTable:
     def records(self) -> Records:
         """A record per item. Its variables are the annotators, anybody else, and last the truth where gold shows it.
 
-        Its cells may show several strangers, so that it suits the E-step, but not what counts pairs of variables.
+        A record may show several labels of "anybody", so it suits the E-step, but not what counts pairs of variables.
         """
         n_others = (len(self.annotators) + 1) * self.n_classes
         known = np.flatnonzero(self.gold >= 0)
@@ -64,7 +70,8 @@ class LabelTable:
         classes = tuple(range(self.n_classes))
         names = [*map(str, range(len(self.annotators))), "anybody", "truth"]
         schema = Schema(tuple(Variable(name, classes) for name in names))
-        return _label_records(schema, items, cells, len(self.items))
+        order = np.argsort(items, kind="stable")
+        return long_table_records(schema, items[order], cells[order], len(self.items))
 
     @cached_property
     def votes(self) -> Floats:
@@ -82,7 +89,7 @@ class LabelTable:
     def largest_shares(self) -> Floats:
         """The largest share of the items that each class can have, (n_classes,).
 
-        A class that is given its own label more often than any other one is given it at least as often as by chance.
+        A class that gets its own label more often than any other label gets it at least as often as by chance.
         """
         n_classes = self.n_classes
         labelled = np.bincount(self.label_codes, minlength=n_classes) / max(len(self.label_codes), 1)
@@ -101,14 +108,10 @@ class LabelTable:
             sums[:, place] = np.bincount(self.cells, column[self.item_codes], n_cells)
         return sums.reshape(shape)
 
-    def only(self, kept: Bools | Ints) -> LabelTable:
+    def only(self, labels: Bools | Ints) -> LabelTable:
         """Return the table with some labels, by marks (n_labels,) or positions; every item and annotator stays."""
-        return replace(
-            self,
-            item_codes=self.item_codes[kept],
-            annotator_codes=self.annotator_codes[kept],
-            label_codes=self.label_codes[kept],
-        )
+        codes = {name: getattr(self, name)[labels] for name in ("item_codes", "annotator_codes", "label_codes")}
+        return replace(self, **codes)
 
     def grouped(self, group_of_annotator: Ints) -> Records:
         """Return a record per item whose variables are groups of annotators, each with its first label of the item."""
@@ -118,7 +121,11 @@ class LabelTable:
         )
         schema = Schema(tuple(Variable(str(group), tuple(range(self.n_classes))) for group in range(n_groups)))
         items, groups = np.divmod(keys, n_groups)
-        return _label_records(schema, items, groups * self.n_classes + self.label_codes[first], len(self.items))
+        return long_table_records(schema, items, groups * self.n_classes + self.label_codes[first], len(self.items))
+
+    def with_classes(self, classes: tuple[Label, ...]) -> LabelTable:
+        """Return the table with other classes, among which are its own."""
+        return replace(self, classes=classes, label_codes=_label_codes_among(classes, self.classes)[self.label_codes])
 
 
 def read_labels(
@@ -135,49 +142,50 @@ def read_labels(
     labels
         The labels, where the source does not hold them.
     gold
-        The classes that are known: a mapping or a pandas Series from item to label, or a frame with the column of the
-        items and one more.
+        The known classes: a mapping or a pandas Series from item to label, or a frame with the column of the items and
+        one more.
     missing
         Further labels that mean "no label".
     """
-    item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, labels)
-    items, item_codes = long_table_names(item_cells, columns[0], _NEED)
-    annotators, annotator_codes = long_table_names(annotator_cells, columns[1], _NEED)
+    table = _read_label_rows(source, columns, labels, missing)
     gold_items, gold_labels = _read_gold_labels(gold, columns)
-    label_codes, classes = _label_classes(label_cells, columns[2], missing)
-    known = np.full(len(items), -1)
     if len(gold_labels):
-        gold_codes, gold_classes = _label_classes(gold_labels, "gold", missing)
-        if new := [label for label in gold_classes.categories if classes.find(label) is None]:
-            joint = Variable(columns[2], tuple(sort_labels([*classes.categories, *new])))
-            label_codes, classes = _label_codes_among(classes, joint)[label_codes], joint
-        gold_codes = _label_codes_among(gold_classes, classes)[gold_codes]
-        is_known = gold_codes >= 0
-        items, known = _gold_labels(items, pd.Index(gold_items[is_known]), gold_codes[is_known], classes)
-    table = LabelTable(items, annotators, classes.categories, item_codes, annotator_codes, label_codes, known)
+        codes, gold_classes = _label_classes(gold_labels, "gold", missing)
+        known = Variable(columns[2], table.classes)
+        if new := [label for label in gold_classes if known.find(label) is None]:
+            table = table.with_classes(tuple(sort_labels([*table.classes, *new])))
+        codes = _label_codes_among(table.classes, gold_classes)[codes]
+        table = _with_gold_labels(table, pd.Index(gold_items[codes >= 0]), codes[codes >= 0])
     return _ordered_labels(table)
 
 
 def read_new_labels(source: Any, columns: Sequence[str], known: LabelTable, missing: Sequence[Any]) -> LabelTable:
     """Return the labels in a long table, of any items, by the annotators and the classes of another table."""
-    item_cells, annotator_cells, label_cells = _read_label_columns(source, columns, None)
+    table = _read_label_rows(source, columns, None, missing)
+    positions = known.annotators.get_indexer(table.annotators)
+    if (positions < 0).any():
+        new = shortlist(table.annotators[positions < 0].tolist())
+        warn_caller(f"annotators not seen in training are treated as average annotators: {new}")
+    positions = np.where(positions < 0, len(known.annotators), positions).astype(np.int64)
+    check_known("label", known.classes, *table.classes, where=" among those of training")
+    # New annotators keep separate codes until duplicates are found.
+    table = _ordered_labels(table.with_classes(known.classes))
+    return replace(table, annotators=known.annotators, annotator_codes=positions[table.annotator_codes])
+
+
+def _read_label_rows(source: Any, columns: Sequence[str], labels: Any, missing: Sequence[Any]) -> LabelTable:
+    """Return the rows of a long table as they are, with a code of -1 where a label is missing, and without gold."""
+    if isinstance(source, tuple | list):
+        arrays = [*source, *([] if labels is None else [labels])]
+        if len(arrays) != 3:
+            raise DataError(f"labels are three arrays: items, annotators and labels; got {len(arrays)}")
+        source, labels = dict(zip(columns, arrays, strict=True)), None
+    item_cells, annotator_cells, label_cells = read_long_table(source, columns, "labels", _ALLOWED, labels)
     items, item_codes = long_table_names(item_cells, columns[0], _NEED)
-    names, codes = long_table_names(annotator_cells, columns[1], _NEED)
-    found = known.annotators.get_indexer(names)
-    if (found < 0).any():
-        warn_caller(
-            f"annotators that training did not see are taken for average ones: {shortlist(names[found < 0].tolist())}"
-        )
-    found = np.where(found < 0, len(known.annotators), found).astype(np.int64)
+    annotators, annotator_codes = long_table_names(annotator_cells, columns[1], _NEED)
     label_codes, classes = _label_classes(label_cells, columns[2], missing)
-    schema = Variable(columns[2], known.classes)
-    for label in classes.categories:
-        if schema.find(label) is None:
-            raise unknown_name("label", label, known.classes, where=" among those of training")
-    # Strangers keep codes of their own until duplicates are found.
-    label_codes, no_gold = _label_codes_among(classes, schema)[label_codes], np.full(len(items), -1)
-    table = _ordered_labels(LabelTable(items, names, known.classes, item_codes, codes, label_codes, no_gold))
-    return replace(table, annotators=known.annotators, annotator_codes=found[table.annotator_codes])
+    no_gold = np.full(len(items), -1)
+    return LabelTable(items, annotators, classes, item_codes, annotator_codes, label_codes, no_gold)
 
 
 def _ordered_labels(table: LabelTable) -> LabelTable:
@@ -203,59 +211,27 @@ def _ordered_labels(table: LabelTable) -> LabelTable:
     return table.only(order[~again])
 
 
-def _label_records(schema: Schema, items: Ints, cells: Ints, n_items: int) -> Records:
-    """Return records from pairs of an item and a cell, in any order."""
-    order = np.argsort(items, kind="stable")
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(items, minlength=n_items))])
-    return Records.from_cells(schema, pointers, cells[order].astype(np.min_scalar_type(schema.n_categories - 1)))
-
-
-def _read_label_columns(source: Any, columns: Sequence[str], labels: Any) -> list[Any]:
-    """Return the items, annotators and labels of a source, as many of each."""
-    given = [] if labels is None else [labels]
-    if isinstance(source, tuple | list):
-        parts = [*source, *given]
-        if len(parts) != 3:
-            raise DataError(f"labels are three arrays: items, annotators and labels; got {len(parts)}")
-    else:
-        source = frame_in_memory(source)
-        wanted = columns[: 3 - len(given)]
-        check_known("column", long_table_columns(source, _ALLOWED), *wanted, where=" in the table of labels")
-        parts = [*(source[name] for name in wanted), *given]
-    cells = [_label_cells(part) for part in parts]
-    if len({len(part) for part in cells}) > 1:
-        raise DataError("items, annotators and labels differ in number: {}, {} and {}".format(*map(len, cells)))
-    return cells
-
-
-def _label_cells(column: Any) -> pd.Series[Any]:
-    """Return a column as a pandas Series that keeps its cells as they are."""
-    if isinstance(column, str) or not hasattr(column, "__len__"):
-        raise DataError(f"a column must be an array or a list, got {brief(column)}")
-    series: pd.Series[Any] = column_series(column)
-    return series
-
-
-def _label_classes(cells: Any, name: str, missing: Sequence[Any]) -> tuple[Ints, Variable]:
-    """Return the class of each label, -1 where there is none, and the classes that occur."""
+def _label_classes(cells: Any, name: str, missing: Sequence[Any]) -> tuple[Ints, tuple[Label, ...]]:
+    """Return the class of each label, -1 where it is missing, and the classes that occur."""
     if not len(cells):
-        raise DataError(f"there is no label in column {name!r}")
+        raise DataError(f"column {name!r} has no labels")
     records = Records({name: cells}, missing=missing)
     (declared,) = records.schema
     # A class that nobody gave is left out: it would be taken for whatever the others do not explain.
-    found, codes = np.unique(records.codes()[:, 0], return_inverse=True)
-    variable = Variable(name, tuple(declared.categories[code] for code in found if code >= 0))
-    if len(variable) > _MOST_CLASSES:
+    used, codes = np.unique(records.codes()[:, 0], return_inverse=True)
+    classes = tuple(declared.categories[code] for code in used if code >= 0)
+    if len(classes) > _MOST_CLASSES:
         raise DataError(
-            f"column {name!r} has {len(variable):,} different labels: free text, or numbers? A label is one of at most "
-            f"{_MOST_CLASSES} classes"
+            f"column {name!r} has {len(classes):,} different labels, but at most {_MOST_CLASSES} classes are allowed: "
+            "does it hold numbers or free text?"
         )
-    return codes.astype(np.int64) - int(found[0] < 0), variable
+    return codes.astype(np.int64) - int(used[0] < 0), classes
 
 
-def _label_codes_among(classes: Variable, others: Variable) -> Ints:
-    """Return the code of each class among others; the last one, for -1, stays -1."""
-    return np.array([*(others.code(label) for label in classes.categories), -1])
+def _label_codes_among(classes: tuple[Label, ...], labels: tuple[Label, ...]) -> Ints:
+    """Return the code of each label among classes; the last one, for -1, stays -1."""
+    variable = Variable("label", classes)
+    return np.array([*map(variable.code, labels), -1])
 
 
 def _read_gold_labels(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
@@ -265,23 +241,22 @@ def _read_gold_labels(gold: Any, columns: Sequence[str]) -> tuple[Any, Any]:
     if isinstance(gold, Mapping):
         gold = pd.Series([*gold.values()], index=pd.Index([*gold], dtype=object).infer_objects(), dtype=object)
     if isinstance(gold, pd.Series):
-        return gold.index.to_numpy(), _label_cells(gold)
+        return gold.index.to_numpy(), long_table_cells(gold)
     gold = frame_in_memory(gold)
     names = long_table_columns(gold, _ALLOWED)
-    check_known("column", names, columns[0], where=" in the table of gold labels")
     others = [name for name in names if name != columns[0]]
-    if len(others) != 1:
-        check_known("column", names, columns[2], where=f" with the classes, among {len(others)}, in the gold labels")
-        others = [columns[2]]
-    items, codes = long_table_names(_label_cells(gold[columns[0]]), columns[0], _NEED)
-    return items.to_numpy()[codes], _label_cells(gold[others[0]])
+    classes = others[0] if len(others) == 1 else columns[2]
+    item_cells, labels = read_long_table(gold, (columns[0], classes), "gold labels", _ALLOWED)
+    items, codes = long_table_names(item_cells, columns[0], _NEED)
+    return items.to_numpy()[codes], labels
 
 
-def _gold_labels(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classes: Variable) -> tuple[pd.Index, Ints]:
-    """Return the items, with those that no annotator labelled, and the known class of each, -1 where there is none.
+def _with_gold_labels(table: LabelTable, gold_items: pd.Index, gold_codes: Ints) -> LabelTable:
+    """Return a table with the known classes of items, including items that no annotator labelled.
 
-    Gold labels that contradict one another are an error, and so are those of unlabelled items alone.
+    Gold labels that contradict each other are an error, and so are gold labels of unlabelled items alone.
     """
+    items = table.items
     is_new = items.get_indexer(gold_items) < 0
     if is_new.any():
         if is_new.all():
@@ -297,8 +272,8 @@ def _gold_labels(items: pd.Index, gold_items: pd.Index, gold_codes: Ints, classe
     contradicts = np.flatnonzero(known[places] != gold_codes)
     if len(contradicts):
         item = int(places[contradicts[0]])
-        two = (classes.categories[code] for code in (gold_codes[contradicts[0]], known[item]))
+        two = (table.classes[code] for code in (gold_codes[contradicts[0]], known[item]))
         raise DataError(
             f"item {shown_name(items, item)} has two gold labels, {' and '.join(map(brief, two))}; keep the right one"
         )
-    return items, known
+    return replace(table, items=items, gold=known)

@@ -14,11 +14,10 @@ from itertools import compress
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.estimators.ratings.experts import RatingExpert, expert_ratings
-from twoway.estimators.ratings.kinds import RatingKinds
-from twoway.estimators.ratings.model import RatingFitting, RatingModel, RatingRecipe
+from twoway.estimators.long_tables import long_table_folds
+from twoway.estimators.ratings.model import RatingExpert, RatingFitting, RatingModel, RatingRecipe, expert_ratings
 from twoway.estimators.ratings.shape import USUAL_EXPONENTS, fit_shape_exponents
-from twoway.estimators.ratings.table import RatingTable
+from twoway.estimators.ratings.table import RatingPairs, RatingTable
 from twoway.estimators.ratings.vectors import RidgeRecipe, VectorRecipe
 from twoway.solvers.heldout import try_in_order
 
@@ -28,15 +27,14 @@ _RANKS = (1, 2, 5, 10, 20, 40, 80)
 _DIMENSIONS, _SPREADS = 10, (None, 0.005, 0.02, 0.08)
 # Vectors as single guesses: little and much shrunk.
 _RIDGES = RidgeRecipe(20, 4.0, 1.0), RidgeRecipe(10, 8.0, 3.0)
-_FOLDS = 5
 _TRIAL_STARTS = 3
-# On so many ratings one fold tells candidates apart; no more than the second number are used.
+# With more ratings, one fold is enough to compare candidates; no more than the second number are used.
 _MANY_RATINGS, _MOST_RATINGS = 20_000, 500_000
-# A component needs at least so many users.
+# The users that a component needs, at least.
 _USERS_PER_COMPONENT = 5
-# As if so many held-out ratings asked for equal weights.
+# Weights are drawn to equal ones as if by this many held-out ratings.
 _EQUAL_RATINGS = 30.0
-# Vectors of less weight are left out.
+# Vectors of a smaller weight are left out.
 _LEAST_WEIGHT = 0.02
 
 
@@ -44,16 +42,15 @@ _LEAST_WEIGHT = 0.02
 class _RatingFold:
     """Ratings to fit, and others to predict."""
 
-    train: RatingTable
-    user_codes: Ints
-    item_codes: Ints
+    pairs: RatingPairs
+    """Those of the held-out ratings, with the ratings to fit."""
     codes: Ints
     """The held-out ratings, as positions on the scale."""
 
     @classmethod
     def of(cls, table: RatingTable, held: Bools) -> _RatingFold:
-        users, items = np.divmod(table.keys[held], len(table.items))
-        return cls(table.only(~held), users, items, (table.records.cells[held] % table.n_points).astype(np.int64))
+        pairs = RatingPairs(table.only(~held), *np.divmod(table.keys[held], len(table.items)))
+        return cls(pairs, (table.records.cells[held] % table.n_points).astype(np.int64))
 
 
 def choose_rating_recipe(
@@ -73,11 +70,9 @@ def choose_rating_recipe(
     forms += _RIDGES
     equal = np.full(len(forms) + 1, 1.0 / (len(forms) + 1))
     recipe = RatingRecipe(ranks[0], forms, equal, USUAL_EXPONENTS)
-    if len(table.keys) < _FOLDS:
+    folds = [_RatingFold.of(table, held) for held in long_table_folds(len(table.keys), _MANY_RATINGS, random)]
+    if not folds:
         return recipe, {}
-    fold_of_rating = random.permutation(len(table.keys)) % _FOLDS
-    n_folds = _FOLDS if len(table.keys) <= _MANY_RATINGS else 1
-    folds = [_RatingFold.of(table, fold_of_rating == fold) for fold in range(n_folds)]
     recipe, tried = _RatingSearch(folds, table.points, fitting).improve(recipe, ranks)
     return recipe, {} if rank else tried
 
@@ -93,18 +88,17 @@ class _RatingSearch:
     def improve(self, recipe: RatingRecipe, ranks: Sequence[int]) -> tuple[RatingRecipe, dict[int, float]]:
         """Return the recipe with the best of some ranks, weights and exponents, and the RMSE of the ranks compared."""
         best_rank, kinds, tried = self._best_kinds(ranks)
-        vectors = [
-            [self.fitting.fit_vectors(fold.train, form, _TRIAL_STARTS)[0] for form in recipe.forms]
-            for fold in self.folds
+        experts = [
+            [self.fitting.fit_vectors(fold.pairs.table, form, _TRIAL_STARTS).expert for fold in self.folds]
+            for form in recipe.forms
         ]
-        weights = self._best_weights([*zip(*vectors, strict=True), kinds])
-        kept = np.append(weights[:-1] >= _LEAST_WEIGHT, True)
-        weights = weights[kept] / weights[kept].sum()
-        recipe = replace(recipe, rank=best_rank, forms=tuple(compress(recipe.forms, kept)), weights=weights)
-        models = [
-            RatingModel.of(recipe, [*compress(of_fold, kept)], kind, fold.train)
-            for fold, of_fold, kind in zip(self.folds, vectors, kinds, strict=True)
-        ]
+        experts.append(kinds)
+        weights = self._best_weights(experts)
+        is_used = np.append(weights[:-1] >= _LEAST_WEIGHT, True)
+        weights = weights[is_used] / weights[is_used].sum()
+        recipe = replace(recipe, rank=best_rank, forms=tuple(compress(recipe.forms, is_used)), weights=weights)
+        of_folds = zip(self.folds, zip(*compress(experts, is_used), strict=True), strict=True)
+        models = [RatingModel.of(recipe, experts_of_fold, fold.pairs.table) for fold, experts_of_fold in of_folds]
         return replace(recipe, exponents=self._best_exponents(models)), tried
 
     @cached_property
@@ -114,27 +108,22 @@ class _RatingSearch:
 
     def _predictions(self, experts: Sequence[RatingExpert]) -> Floats:
         """Return the expected ratings by an expert of each fold, (n_held_out,)."""
-        return np.concatenate(
-            [
-                expert_ratings(expert, fold.train, fold.user_codes, fold.item_codes)
-                for fold, expert in zip(self.folds, experts, strict=True)
-            ]
-        )
+        of_folds = zip(self.folds, experts, strict=True)
+        return np.concatenate([expert_ratings(expert, fold.pairs) for fold, expert in of_folds])
 
-    def _best_kinds(self, ranks: Sequence[int]) -> tuple[int, list[RatingKinds], dict[int, float]]:
+    def _best_kinds(self, ranks: Sequence[int]) -> tuple[int, list[RatingExpert], dict[int, float]]:
         """Return the rank of the lowest RMSE, the fit of each fold, and the RMSE of the ranks that were compared."""
         tried: dict[int, float] = {}
-        best: list[RatingKinds] = []
+        best: list[RatingExpert] = []
 
         def is_better(rank: int) -> bool:
             nonlocal best
-            fits = [self.fitting.fit_kinds(fold.train, rank, _TRIAL_STARTS) for fold in self.folds]
-            kinds = [RatingKinds(fit.pmf, self.points) for fit in fits]
+            kinds = [self.fitting.fit_kinds(fold.pairs.table, rank, _TRIAL_STARTS).expert for fold in self.folds]
             rmse = float(np.sqrt(np.mean((self._predictions(kinds) - self.points[self._codes]) ** 2)))
-            better = rmse < min(tried.values(), default=np.inf)
+            is_lowest = rmse < min(tried.values(), default=np.inf)
             tried[rank] = rmse
-            best = kinds if better else best
-            return better
+            best = kinds if is_lowest else best
+            return is_lowest
 
         try_in_order(ranks, is_better)
         return min(tried, key=tried.__getitem__), best, tried
@@ -148,17 +137,14 @@ class _RatingSearch:
         # Beside the gaps, a heavy row asks for a sum of 1, and some rows ask for equal weights.
         unit = max(float(np.std(actual)), 1e-6)
         heavy, equal = 100.0 * unit * np.sqrt(len(actual)), np.sqrt(_EQUAL_RATINGS) * unit
-        left = np.vstack([gaps, np.full(n_experts, heavy), equal * np.eye(n_experts)])
-        right = np.concatenate([np.zeros(len(actual)), [heavy], np.full(n_experts, equal / n_experts)])
-        weights: Floats = nnls(left, right)[0]
+        matrix = np.vstack([gaps, np.full(n_experts, heavy), equal * np.eye(n_experts)])
+        target = np.concatenate([np.zeros(len(actual)), [heavy], np.full(n_experts, equal / n_experts)])
+        weights: Floats = nnls(matrix, target)[0]
         weights /= weights.sum()
         return weights
 
     def _best_exponents(self, models: Sequence[RatingModel]) -> Floats:
         """Return the exponents of the distribution's shape, given the model of each fold."""
-        asked = (
-            model.parts(fold.train, fold.user_codes, fold.item_codes)
-            for fold, model in zip(self.folds, models, strict=True)
-        )
-        parts, means = zip(*asked, strict=True)
+        of_folds = zip(self.folds, models, strict=True)
+        parts, means = zip(*(model.parts(fold.pairs) for fold, model in of_folds), strict=True)
         return fit_shape_exponents(np.concatenate(parts, axis=1), self.points, np.concatenate(means), self._codes)

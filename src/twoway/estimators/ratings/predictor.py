@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Floats
 from twoway.errors import DataError, check_whole_number
 from twoway.estimators.base import describe_end
+from twoway.estimators.long_tables import check_long_table_option
 from twoway.estimators.ratings.choosing import choose_rating_recipe
 from twoway.estimators.ratings.model import RatingFitting
 from twoway.estimators.ratings.shape import shape_means
-from twoway.estimators.ratings.table import RatingTable, find_rated_items, read_rated_pairs, read_ratings
+from twoway.estimators.ratings.table import RatingTable, read_rated_pairs, read_ratings, read_true_ratings
 
 # Users are answered in chunks of about this many numbers.
 _CHUNK = 2**22
@@ -31,7 +32,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     Models of two forms are averaged. In a joint PMF the items' ratings are the variables, and a user is a record with
     many holes that belongs to some kind of users. In the other form, users and items have vectors, and a rating is
     about their product. Held-out ratings give each model its weight. What is known of a user is evidence, so that users
-    who were not there in training are predicted without another fit.
+    who were not in the training ratings are predicted without another fit.
 
     Parameters
     ----------
@@ -42,8 +43,8 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     columns
         The columns of a long table: user, item, rating.
     n_starts
-        How many fits are averaged, of the joint PMF and, at least as many, of vectors. Each has a random start of its
-        own: that predicts better than the best of them.
+        How many fits are averaged, of the joint PMF and, at least as many, of vectors. Each has another random
+        start: that predicts better than the best of them.
     smoothing
         How many pseudo-ratings each component gets for each item.
     random_state
@@ -102,10 +103,9 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
             The ratings, where a long table has no column for them.
         """
         n_starts = check_whole_number("n_starts", self.n_starts, 1)
-        if not 0 < self.smoothing < np.inf:
+        if not (isinstance(self.smoothing, SupportsFloat) and 0 < self.smoothing < np.inf):
             raise DataError(f"smoothing must be a number of pseudo-ratings above 0, not {self.smoothing!r}")
-        if len(self.columns) != 3:
-            raise DataError(f"columns must be three names, of user, item and rating; got {self.columns!r}")
+        check_long_table_option(self.columns, "user, item and rating")
         rank = None if self.rank is None else check_whole_number("rank", self.rank, 1)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.known_ = read_ratings(X, self.columns, ratings=y, scale=self.scale)
@@ -122,7 +122,7 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, known: Any = None) -> Floats:
         """Return the expected ratings of pairs of user and item, shape (n_pairs,).
 
-        A rating that is known is returned as it is; a user with no known rating gets what is expected of anybody.
+        A known rating is returned as it is; a user without known ratings is predicted as an average user.
 
         Parameters
         ----------
@@ -131,22 +131,18 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         known
             The ratings to go by, long or users × items, of any users; those of the training by default.
         """
-        table, users, items = self._asked(X, known)
-        answers, given = self.model_.expected(table, users, items), table.known(users, items)
-        answers[given >= 0] = table.points[given[given >= 0]]
-        return answers
+        pairs = read_rated_pairs(X, self.columns, self._known(known))
+        return pairs.with_known(self.model_.expected(pairs), self.scale_)
 
     def predict_proba(self, X: Any, known: Any = None) -> Floats:
         """Return the probability of each point of the scale, shape (n_pairs, n_points); parameters as for `predict`."""
-        table, users, items = self._asked(X, known)
-        answers, given = self.model_.probabilities(table, users, items), table.known(users, items)
-        answers[given >= 0] = np.eye(table.n_points)[given[given >= 0]]
-        return answers
+        pairs = read_rated_pairs(X, self.columns, self._known(known))
+        return pairs.with_known(self.model_.probabilities(pairs), np.eye(len(self.scale_)))
 
     def complete(self, known: Any = None) -> pd.DataFrame:
-        """Return all ratings of some users, users × items: those known as they are, the others as expected.
+        """Return all ratings of some users, users × items: known ratings as they are, and expected ones.
 
-        ``known`` is what `predict` takes.
+        ``known`` is as for `predict`.
         """
         table = self._known(known)
         average = self.model_.average
@@ -183,17 +179,10 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         return -self.rmse(X, y, known)
 
     def _errors(self, X: Any, y: Any, known: Any) -> Floats:
-        actual = np.asarray(X[self.columns[2]] if y is None else y, dtype=np.float64)
+        actual = read_true_ratings(X, self.columns, y)
         if not len(actual):
-            raise DataError("there is no rating to compare the predictions with")
+            raise DataError("there are no ratings to compare the predictions with")
         return self.predict(X, known) - actual
-
-    def _asked(self, X: Any, known: Any) -> tuple[RatingTable, Ints, Ints]:
-        """Return the ratings to go by, and the positions of each pair's user and item."""
-        table = self._known(known)
-        users, items = read_rated_pairs(X, self.columns)
-        user_codes: Ints = table.users.get_indexer(pd.Index(users)).astype(np.int64)
-        return table, user_codes, find_rated_items(self.items_, items)
 
     def _known(self, known: Any) -> RatingTable:
         check_is_fitted(self)

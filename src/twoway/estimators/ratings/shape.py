@@ -13,13 +13,13 @@ import numpy as np
 from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
 
-# As if so many held-out ratings asked for the usual exponents.
+# Exponents are drawn to the usual ones as if by this many held-out ratings.
 USUAL_EXPONENTS, _USUAL_RATINGS = np.array([0.25, 0.6, 0.1]), 20.0
-# The pseudo-ratings that a user's shares get, as all ratings are.
+# The pseudo-ratings of each user, in the shares of all ratings.
 _USER_SMOOTHING = 5.0
 # An expected rating stays away from the ends of the scale by this share of its length: others would have no chance.
 _MARGIN = 0.005
-# Steps of a search that at least halves an interval, and what is exact enough of a mean.
+# Steps of a search that at least halves an interval, and the tolerance of a mean.
 _MOST_STEPS, _EXACT = 100, 1e-10
 
 
@@ -76,9 +76,8 @@ def fit_shape_exponents(parts: Floats, points: Floats, means: Floats, codes: Int
     codes
         The ratings, as positions on the scale.
     """
-    usual = USUAL_EXPONENTS
     if len(points) == 1:
-        return usual
+        return USUAL_EXPONENTS
     from scipy.optimize import minimize
 
     places = np.arange(len(codes))
@@ -90,16 +89,15 @@ def fit_shape_exponents(parts: Floats, points: Floats, means: Floats, codes: Int
         # How θ changes with each exponent, so that the mean stays.
         slopes = -together / np.maximum(_shape_variances(shares, points), 1e-300)
         gradient = parts[:, places, codes] - expected + (points[codes] - means) * slopes
-        away = exponents - usual
+        away = exponents - USUAL_EXPONENTS
         total = -np.log(np.maximum(shares[places, codes], 1e-300)).sum() + _USUAL_RATINGS * away @ away
         return total / len(codes), (2.0 * _USUAL_RATINGS * away - gradient.sum(axis=1)) / len(codes)
 
-    found = minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(usual))
-    exponents: Floats = found.x
+    bounds = [(0.0, None)] * len(USUAL_EXPONENTS)
+    exponents: Floats = minimize(loss, USUAL_EXPONENTS, jac=True, method="L-BFGS-B", bounds=bounds).x
     return exponents
 
 
 def _shape_variances(shares: Floats, points: Floats) -> Floats:
-    means = shares @ points
-    variances: Floats = shares @ points**2 - means**2
+    variances: Floats = shares @ points**2 - (shares @ points) ** 2
     return variances

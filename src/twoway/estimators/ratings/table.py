@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.category_labels import label_key, plain_label, sort_labels
+from twoway.data.frames import frame_in_memory
 from twoway.data.records import Records
-from twoway.errors import DataError, check_known, unknown_name
-from twoway.estimators.long_tables import long_table_columns, long_table_names, shown_name
+from twoway.errors import DataError, unknown_name
+from twoway.estimators.long_tables import (
+    find_long_table_names,
+    long_table_columns,
+    long_table_names,
+    long_table_records,
+    read_long_table,
+    shown_name,
+)
 from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
@@ -47,7 +55,7 @@ class RatingTable:
 
     @property
     def n_points(self) -> int:
-        """How many points the scale has."""
+        """The number of points of the scale."""
         return self.records.schema.sizes[0]
 
     @property
@@ -71,15 +79,13 @@ class RatingTable:
         """The variance of all ratings, at least that of rounding."""
         return max(float(np.var(self.ratings)), self.least_noise)
 
-    def only(self, kept: Bools) -> RatingTable:
+    def only(self, marked: Bools) -> RatingTable:
         """Return the table with some ratings, those marked in (n_ratings,); every user and item stays."""
-        before = np.concatenate([[0], np.cumsum(kept)])
-        records = self.records
-        shown = Records.from_cells(records.schema, before[records.pointers], records.cells[kept])
-        return replace(self, records=shown)
+        users, cells = self.keys[marked] // len(self.items), self.records.cells[marked]
+        return replace(self, records=long_table_records(self.records.schema, users, cells, len(self.users)))
 
     def sample(self, n_ratings: int, random: np.random.Generator) -> RatingTable:
-        """Return the table of some users, with about so many ratings; every item stays."""
+        """Return the table of some users, with about ``n_ratings``; every item stays."""
         return self._take(np.flatnonzero(random.uniform(size=len(self.users)) * len(self.keys) < n_ratings))
 
     def canonical(self) -> RatingTable:
@@ -94,28 +100,52 @@ class RatingTable:
     def _take(self, users: Ints) -> RatingTable:
         return replace(self, users=self.users[users], records=self.records.take(users))
 
-    def pairs_by_user(self, user_codes: Ints, n_numbers: int) -> Iterator[tuple[Ints, Records, Ints]]:
-        """Yield parts of some pairs: their positions, the ratings of their users, and the place of each pair's user.
 
-        The user -1 has no ratings. A part is of such a size that so many numbers per pair fit in memory.
+@dataclass(frozen=True)
+class RatingPairs:
+    """Pairs of user and item whose ratings are predicted, and the known ratings to predict them by."""
+
+    table: RatingTable
+    """The known ratings."""
+    user_codes: Ints
+    """(n_pairs,): positions in the table, -1 for a user without known ratings."""
+    item_codes: Ints
+    """(n_pairs,)."""
+
+    def __len__(self) -> int:
+        return len(self.user_codes)
+
+    def take(self, places: Ints) -> RatingPairs:
+        """Return some of the pairs, by position."""
+        return RatingPairs(self.table, self.user_codes[places], self.item_codes[places])
+
+    def chunks(self, n_numbers: int, most: int) -> Iterator[Ints]:
+        """Yield the positions of all pairs, ordered by user, in parts of ``most`` numbers or less, some per pair."""
+        order, size = np.argsort(self.user_codes, kind="stable"), max(1, most // n_numbers)
+        for first in range(0, len(order), size):
+            yield order[first : first + size]
+
+    def by_user(self, n_numbers: int) -> Iterator[tuple[Ints, Records, Ints]]:
+        """Yield parts of the pairs: their positions, the ratings of their users, and the place of each pair's user.
+
+        A part is so small that ``n_numbers`` per pair fit in memory.
         """
-        order, size = np.argsort(user_codes, kind="stable"), max(1, _CHUNK // n_numbers)
-        for pairs in (order[first : first + size] for first in range(0, len(order), size)):
-            users, of_pair = np.unique(user_codes[pairs], return_inverse=True)
+        for pairs in self.chunks(n_numbers, _CHUNK):
+            users, of_pair = np.unique(self.user_codes[pairs], return_inverse=True)
             n_unknown = int(users[0] < 0)
-            known = self.records.take(users[n_unknown:])
+            known = self.table.records.take(users[n_unknown:])
             pointers = np.concatenate([np.zeros(n_unknown, dtype=np.int64), known.pointers])
             yield pairs, Records.from_cells(known.schema, pointers, known.cells), of_pair
 
-    def known(self, user_codes: Ints, item_codes: Ints) -> Ints:
-        """Return the code of the rating that each user gave each item, -1 where there is none; (n_pairs,)."""
-        codes = np.full(len(user_codes), -1)
-        if len(self.keys):
-            asked = user_codes * len(self.items) + item_codes
-            places = np.minimum(np.searchsorted(self.keys, asked), len(self.keys) - 1)
-            is_known = (self.keys[places] == asked) & (user_codes >= 0)
-            codes[is_known] = self.records.cells[places[is_known]] % self.n_points
-        return codes
+    def with_known(self, answers: Floats, of_point: Floats) -> Floats:
+        """Return the answers for all pairs, with that of its point of the scale where a rating is known."""
+        table = self.table
+        if len(table.keys):
+            asked = self.user_codes * len(table.items) + self.item_codes
+            places = np.minimum(np.searchsorted(table.keys, asked), len(table.keys) - 1)
+            is_known = (table.keys[places] == asked) & (self.user_codes >= 0)
+            answers[is_known] = of_point[table.records.cells[places[is_known]] % table.n_points]
+        return answers
 
 
 class _Triplets(NamedTuple):
@@ -128,11 +158,18 @@ class _Triplets(NamedTuple):
     ratings: Floats
 
 
-def read_rated_pairs(source: Any, columns: Sequence[str]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the users and the items of a long table."""
-    names = long_table_columns(source, _ALLOWED)
-    check_known("column", names, *columns[:2], where=" in a long table of users and items")
-    return np.asarray(source[columns[0]]), np.asarray(source[columns[1]])
+def read_rated_pairs(source: Any, columns: Sequence[str], table: RatingTable) -> RatingPairs:
+    """Return the pairs of user and item in a long table; all items must be those of a table of known ratings."""
+    users, items = read_long_table(source, columns[:2], "users and items", _ALLOWED)
+    return RatingPairs(
+        table, table.users.get_indexer(pd.Index(users)).astype(np.int64), _find_rated_items(table.items, items)
+    )
+
+
+def read_true_ratings(source: Any, columns: Sequence[str], ratings: Any) -> Floats:
+    """Return the ratings in a long table, NaN where they are missing, or those in place of its column."""
+    *_, cells = read_long_table(source, columns, "ratings", _ALLOWED, ratings)
+    return _rating_numbers(cells.to_numpy())
 
 
 def read_ratings(
@@ -152,12 +189,13 @@ def read_ratings(
     columns
         The names of a long table's columns: user, item, rating.
     ratings
-        The ratings of a long table whose own column of ratings, if any, is not meant.
+        The ratings, in place of the column of a long table.
     items
-        The items that are known; found in the source by default.
+        The known items; those of the source by default.
     scale
         The points that ratings can take; those that occur by default.
     """
+    source = frame_in_memory(source)
     is_long = _has_row_per_rating(source, columns)
     raw = _long_ratings(source, columns, ratings) if is_long else _wide_ratings(source, ratings, items)
     rated = ~np.isnan(raw.ratings)
@@ -166,11 +204,11 @@ def read_ratings(
         place = {label_key(label): position for position, label in enumerate(raw.items)}
         ordered = sort_labels(plain_label(label) for label in raw.items)
         items = raw.items[[place[label_key(label)] for label in ordered]]
-    item_codes = find_rated_items(items, raw.items)[raw.item_codes]
+    item_codes = _find_rated_items(items, raw.items)[raw.item_codes]
     never = np.bincount(item_codes[rated], minlength=len(items)) == 0
     points = _check_rating_scale(scale, raw.ratings[rated])
     if is_new and never.any():
-        raise DataError(f"no user rated {shortlist(items[never].tolist())}: leave out items without ratings")
+        raise DataError(f"no user rated {shortlist(items[never].tolist())}; leave out items without ratings")
     codes = np.minimum(np.searchsorted(points, raw.ratings), len(points) - 1)
     outside = np.flatnonzero(rated & (points[codes] != raw.ratings))
     if len(outside):
@@ -179,34 +217,28 @@ def read_ratings(
             f"the rating {raw.ratings[outside[0]]:g} of item {item} by user {user} is outside the scale "
             f"{', '.join(f'{point:g}' for point in points)}"
         )
-    return _rating_table(raw.users, items, points, raw.user_codes[rated], item_codes[rated], codes[rated])
+    keys, cells = raw.user_codes * len(items) + item_codes, item_codes * len(points) + codes
+    return _rating_table(raw.users, items, points, keys[rated], cells[rated])
 
 
-def find_rated_items(items: pd.Index, labels: Any) -> Ints:
-    """Return the position of each label among the items; an unknown label is an error."""
-    codes: Ints = items.get_indexer(labels).astype(np.int64)
-    if (codes < 0).any():
-        missing = plain_label(labels[int(np.argmin(codes))])
-        raise unknown_name("item", missing, items.tolist(), where=" among those that have ratings")
-    return codes
+def _find_rated_items(items: pd.Index, labels: Any) -> Ints:
+    return find_long_table_names("item", items, labels, " among those that have ratings")
 
 
-def _rating_table(
-    users: pd.Index, items: pd.Index, points: Floats, user_codes: Ints, item_codes: Ints, rating_codes: Ints
-) -> RatingTable:
-    """Return the table of ratings in any order."""
+def _rating_table(users: pd.Index, items: pd.Index, points: Floats, keys: Ints, cells: Ints) -> RatingTable:
+    """Return the table of ratings in any order, from the keys and the cells of the ratings."""
     schema = Schema(tuple(Variable(str(plain_label(item)), tuple(points.tolist()), is_found=True) for item in items))
-    keys = user_codes * len(items) + item_codes
     if (np.diff(keys) <= 0).any():
         order = np.argsort(keys, kind="stable")
-        keys, user_codes, item_codes, rating_codes = np.stack([keys, user_codes, item_codes, rating_codes])[:, order]
+        keys, cells = keys[order], cells[order]
         twice = np.flatnonzero(np.diff(keys) == 0)
         if len(twice):
-            user, item = shown_name(users, user_codes[twice[0]]), shown_name(items, item_codes[twice[0]])
-            raise DataError(f"user {user} rated item {item} twice; keep one of the ratings, for example the latest")
-    cells = (item_codes * len(points) + rating_codes).astype(np.min_scalar_type(schema.n_categories - 1))
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(user_codes, minlength=len(users)))])
-    return RatingTable(users, items, Records.from_cells(schema, pointers, cells))
+            user, item = divmod(int(keys[twice[0]]), len(items))
+            raise DataError(
+                f"user {shown_name(users, user)} rated item {shown_name(items, item)} twice; keep one of the ratings, "
+                "for example the latest"
+            )
+    return RatingTable(users, items, long_table_records(schema, keys // len(items), cells, len(users)))
 
 
 def _has_row_per_rating(source: Any, columns: Sequence[str]) -> bool:
@@ -214,45 +246,39 @@ def _has_row_per_rating(source: Any, columns: Sequence[str]) -> bool:
     if isinstance(source, np.ndarray):
         return False
     names = long_table_columns(source, _ALLOWED)
-    has_column = [name in names for name in columns[:2]]
-    if any(has_column) and not all(has_column):
-        raise unknown_name("column", columns[has_column.index(False)], names, where=" in a long table of ratings")
-    return all(has_column)
+    missing = [name for name in columns[:2] if name not in names]
+    if len(missing) == 1:
+        raise unknown_name("column", missing[0], names, where=" in the table of ratings")
+    return not missing
 
 
 def _long_ratings(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
-    user_labels, item_labels = read_rated_pairs(source, columns)
-    if ratings is None:
-        check_known("column", long_table_columns(source, _ALLOWED), columns[2], where=" with the ratings")
-        ratings = source[columns[2]]
-    numbers = _rating_numbers(np.asarray(ratings))
-    if numbers.shape != user_labels.shape:
-        raise DataError(f"there are {len(user_labels)} pairs of user and item, and ratings of shape {numbers.shape}")
-    users = long_table_names(user_labels, columns[0], _NEED)
-    return _Triplets(*users, *long_table_names(item_labels, columns[1], _NEED), numbers)
+    users, items, cells = read_long_table(source, columns, "ratings", _ALLOWED, ratings)
+    of_users = long_table_names(users, columns[0], _NEED)
+    return _Triplets(*of_users, *long_table_names(items, columns[1], _NEED), _rating_numbers(cells.to_numpy()))
 
 
 def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
     if ratings is not None:
-        raise DataError("a frame of users × items already holds the ratings; only a long table takes them separately")
+        raise DataError("a frame of users × items already holds the ratings; give y only with a long table")
     if isinstance(source, np.ndarray):
         if source.ndim != 2:
-            raise DataError(f"an array of ratings has 2 dimensions, users by items; got {source.ndim}")
+            raise DataError(f"an array of ratings must have 2 dimensions, users × items; got {source.ndim}")
         frame = pd.DataFrame(source, columns=items if items is not None and len(items) == source.shape[1] else None)
     else:
         # A frame of another library has users by their number.
         frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source)
     for what, index in (("user", frame.index), ("item", frame.columns)):
         if not index.is_unique:
-            twice = shown_name(index, int(np.argmax(index.duplicated())))
-            raise DataError(f"duplicate {what} {twice} in the frame of users × items")
+            duplicate = shown_name(index, int(np.argmax(index.duplicated())))
+            raise DataError(f"duplicate {what} {duplicate} in the frame of users × items")
     matrix = _rating_numbers(frame.to_numpy())
     rows, places = np.nonzero(~np.isnan(matrix))
     return _Triplets(frame.index, rows, frame.columns, places, matrix[rows, places])
 
 
 def _rating_numbers(values: NDArray[Any]) -> Floats:
-    """Return ratings as numbers, NaN where there is none."""
+    """Return ratings as numbers, NaN where they are missing."""
     try:
         numbers: Floats = pd.to_numeric(pd.Series(values.ravel())).to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
@@ -266,12 +292,14 @@ def _rating_numbers(values: NDArray[Any]) -> Floats:
 
 def _check_rating_scale(scale: Sequence[float] | None, ratings: Floats) -> Floats:
     """Return the points of the scale, ascending."""
-    points = np.unique(ratings if scale is None else _rating_numbers(np.asarray(list(scale))))
+    points = np.unique(
+        ratings if scale is None else _rating_numbers(np.asarray([*scale] if isinstance(scale, Iterable) else []))
+    )
     n = len(points)
     if scale is None and not n:
-        raise DataError("there is no rating to learn from")
+        raise DataError("there are no ratings to learn from")
     if scale is None and n > _MOST_POINTS:
-        raise DataError(f"the ratings have {n} different values; a scale has at most {_MOST_POINTS}: round them")
+        raise DataError(f"the ratings have {n} different values, but a scale has at most {_MOST_POINTS}; round them")
     if not n or np.isnan(points).any():
-        raise DataError(f"scale must be the numbers that a rating can be, at least one; got {scale!r}")
+        raise DataError(f"scale must be the possible ratings, at least one number; got {scale!r}")
     return points

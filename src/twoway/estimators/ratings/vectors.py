@@ -22,9 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
-from twoway.estimators.ratings.experts import Two
 from twoway.estimators.ratings.table import RatingTable
 from twoway.parallel import reduce_in_order
 from twoway.report import StopReason
@@ -33,7 +32,7 @@ from twoway.solvers.loop import Loop
 _MAX_ITER = 500
 # Passes end when the bound rises by less than this share: later ones do not improve predictions.
 _TOL = 1e-4
-# Above so many ratings a fit begins with a sample of the users.
+# With more ratings, a fit begins with a sample of the users.
 _MOST_RATINGS = 500_000
 # Users are worked on in parts of about this many ratings.
 _PART = 2**17
@@ -42,7 +41,7 @@ _PART = 2**17
 _START_SPREADS, _START_LOADING = (0.1, 0.3), 0.4
 # Of single guesses: the sweeps, and the standard deviation of a start.
 _SWEEPS, _START_SPREAD = 5, 0.1
-# Single guesses do not know how wrong they are: about so, as a share of the variance of ratings.
+# Single guesses do not know their error: about this share of the variance of ratings.
 _ERROR_SHARE = 0.5
 
 
@@ -91,17 +90,17 @@ class RatingVectors:
     """Where vectors are single guesses, the variance of ratings around their product. None for distributions."""
 
     @cached_property
-    def of_items(self) -> Two:
+    def of_items(self) -> tuple[Floats, Floats]:
         """Means, and second moments with the noise."""
         squares = self.moments.copy()
         squares[:, 0] += self.noise if self.error is None else self.error
         return self.means, squares
 
-    def of_users(self, users: Records) -> Two:
+    def of_users(self, users: Records) -> tuple[Floats, Floats]:
         """Return means and second moments of users' vectors, given their ratings."""
         moments, _ = self.moments_of(users.pointers, users)
-        firsts, is_diagonal = packed_vector_places(self.means.shape[1])
-        return moments[:, firsts], np.where(is_diagonal, 1.0, 2.0) * moments
+        rows, columns = np.tril_indices(self.means.shape[1])
+        return moments[:, columns == 0], np.where(rows == columns, 1.0, 2.0) * moments
 
     def moments_of(self, pointers: Ints, records: Records) -> tuple[Floats, float]:
         """Return the packed second moments of the users between pointers, and the sum of their log-evidence.
@@ -111,10 +110,10 @@ class RatingVectors:
         from twoway.kernels.vectors import user_guesses, user_moments
 
         moments = np.empty((len(pointers) - 1, self.moments.shape[1]))
-        given = pointers, records.cells, self.points, self.means, self.moments, self.noise, moments
+        arguments = pointers, records.cells, self.points, self.means, self.moments, self.noise, moments
         if self.error is None:
-            return moments, user_moments(*given)
-        user_guesses(*given)
+            return moments, user_moments(*arguments)
+        user_guesses(*arguments)
         return moments, 0.0
 
     def sums(self, records: Records, threads: int | None) -> UserSums:
@@ -174,13 +173,13 @@ class _VectorProblem:
     threads: int | None
 
     def run(self, seed: tuple[int, ...], first: _VectorState | None) -> tuple[_VectorState, list[float], StopReason]:
-        """Return the last state, the bounds, and why it ended; it begins with the vectors of a state, or at random."""
+        """Return the last state, the bounds, and the stop reason; start with the vectors of a state, or at random."""
 
         def advance(state: _VectorState | None) -> tuple[_VectorState, float]:
             if state is not None:
                 state = self._next(state)
             elif first is not None:
-                state = replace(first, sums=self._sums(first.vectors))
+                state = replace(first, sums=first.vectors.sums(self.table.records, self.threads))
             else:
                 state = self._start(np.random.default_rng(seed))
             return state, state.divergence - state.sums.evidence
@@ -225,10 +224,8 @@ class _VectorProblem:
         spread = float(np.sum(np.linalg.inv(covariance) * deviations)) - len(center)
         spread += float(np.linalg.slogdet(covariance)[1])
         divergence = 0.5 * (len(means) * spread - float(np.linalg.slogdet(covariances)[1].sum()))
-        return _VectorState(vectors, center, covariance, divergence, self._sums(vectors))
-
-    def _sums(self, vectors: RatingVectors) -> UserSums:
-        return vectors.sums(self.table.records, self.threads)
+        sums = vectors.sums(self.table.records, self.threads)
+        return _VectorState(vectors, center, covariance, divergence, sums)
 
 
 # Single guesses
@@ -254,9 +251,9 @@ def ridge_vectors(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, .
         # Of each rating, what the bias explains is taken away; an offset is drawn toward the mean.
         right = sums.products[:, free] - squares[:, free, 1] * means[:, 1:2]
         right[:, 0] += recipe.bias_penalty * mean
-        left = squares[:, free][:, :, free] + np.diag(penalties)
+        matrices = squares[:, free][:, :, free] + np.diag(penalties)
         means = means.copy()
-        means[:, free] = np.linalg.solve(left, right[:, :, np.newaxis])[:, :, 0]
+        means[:, free] = np.linalg.solve(matrices, right[:, :, np.newaxis])[:, :, 0]
     return VectorFit(_point_vectors(table, means, penalty), [], StopReason.CONVERGED)
 
 
@@ -265,12 +262,6 @@ def _point_vectors(table: RatingTable, means: Floats, penalty: float) -> RatingV
 
 
 # Symmetric matrices
-
-
-def packed_vector_places(size: int) -> tuple[Ints, Bools]:
-    """Return the places of the first column in a packed matrix, and which of its entries are on the diagonal."""
-    rows, columns = np.tril_indices(size)
-    return np.flatnonzero(columns == 0), rows == columns
 
 
 def packed_vector_products(vectors: Floats) -> Floats:

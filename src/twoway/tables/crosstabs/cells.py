@@ -32,6 +32,13 @@ class Cell(NamedTuple):
     step: float
     """The unit of the last printed digit: 0.1 for 45.2."""
     is_percent: bool
+    low: float
+    high: float
+    """What the number is at least and at most: the same, except for a bound such as "<5"."""
+
+
+SUPPRESSED = Cell(math.nan, 1.0, False, 0.0, math.inf)
+"""A number that was not published, which can be any."""
 
 
 def parse_cell(raw: object) -> Cell:
@@ -42,7 +49,7 @@ def parse_cell(raw: object) -> Cell:
     Examples
     --------
     >>> parse_cell("45.2 %"), parse_cell("1,234").value, parse_cell("–").value, parse_cell("<1%").value
-    (Cell(value=45.2, step=0.1, is_percent=True), 1234.0, 0.0, 0.5)
+    (Cell(value=45.2, step=0.1, is_percent=True, low=45.2, high=45.2), 1234.0, 0.0, 0.5)
     """
     if isinstance(raw, bool | np.bool_) or not isinstance(raw, str | int | float | np.number | Decimal):
         raise ValueError("is missing" if is_missing_cell(raw) else "is not a number")
@@ -50,7 +57,7 @@ def parse_cell(raw: object) -> Cell:
     is_percent = text.endswith("%")
     text = text.removesuffix("%").rstrip()
     if text in _DASHES:
-        return Cell(0.0, 0.0, is_percent)
+        return Cell(0.0, 0.0, is_percent, 0.0, 0.0)
     is_bound = text.startswith("<")
     text = text.removeprefix("<").lstrip()
     if _GROUPED.fullmatch(text):
@@ -66,9 +73,9 @@ def parse_cell(raw: object) -> Cell:
     value = float(text)
     if math.isinf(value):
         raise ValueError("is infinite")
-    exponent = Decimal(text).normalize().as_tuple().exponent
     # Trailing zeros are no sign of coarse rounding: 100 is as exact as 101.
-    return Cell(value / 2 if is_bound else value, float(f"1e{min(int(exponent), 0)}"), is_percent)
+    step = 1.0 if value.is_integer() else float(f"1e{Decimal(text).normalize().as_tuple().exponent}")
+    return Cell(value / 2 if is_bound else value, step, is_percent, 0.0 if is_bound else value, value)
 
 
 def parse_printed_cell(text: str, letters: bool = False) -> Cell:
@@ -97,8 +104,8 @@ def cell_value(raw: object) -> float | None:
 
 
 def is_missing_cell(raw: object) -> bool:
-    """Return whether a raw cell or label is an object that stands for a missing value."""
-    return raw is None or type(raw).__name__ in ("NAType", "NaTType")
+    """Return whether a raw cell or label is an object that stands for a missing value, or NaN."""
+    return raw is None or type(raw).__name__ in ("NAType", "NaTType") or (isinstance(raw, float) and math.isnan(raw))
 
 
 def rounded_cells_unit(numbers: Floats, step: float) -> float:

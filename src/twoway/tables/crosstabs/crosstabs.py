@@ -7,7 +7,7 @@ margins or other tables provide.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -18,8 +18,10 @@ from twoway.category_labels import Label
 from twoway.errors import DataError, check_known, unknown_name
 from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import empty_cells_notes, parse_cell, rounded_cells_unit
+from twoway.tables.crosstabs.sheet_labels import sheet_label_codes
 from twoway.tables.crosstabs.sheet_sums import scale_of_sums
-from twoway.tables.crosstabs.sheets import Key, Sheet, SheetMargin, find_sheet_schema, read_sheets, sheet_label_codes
+from twoway.tables.crosstabs.sheet_words import MarginRole
+from twoway.tables.crosstabs.sheets import Key, Sheet, check_sheet_key, find_sheet_schema, read_sheets
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_flat_shares
 from twoway.text import shortlist
 
@@ -35,14 +37,14 @@ def read_crosstabs(
         raise DataError("there is no table; at least one is needed")
     if schema is None:
         schema = find_sheet_schema(sheets)
-    keys = [sheet.key for sheet in sheets]
+    keys = [sheet.pair for sheet in sheets]
     total_of = _crosstab_option("totals", totals, keys)
     weight_of = _crosstab_option("weights", weights, keys)
     error_of = _crosstab_option("standard_errors", standard_errors, keys)
     published = CrosstabDrafts(schema)
     counted: list[tuple[float, float, str]] = []
     for sheet, table_kind in zip(sheets, _crosstab_kinds(kind, keys), strict=True):
-        pair = frozenset(sheet.key)
+        pair = frozenset(sheet.pair)
         table = CrosstabDraft.of_sheet(sheet, table_kind, schema, published.notes)
         if table is None:
             continue
@@ -88,7 +90,7 @@ def _crosstab_option(option: str, given: Any, keys: Sequence[Key]) -> dict[froze
         raise DataError(f"{option} must be a mapping of (row variable, column variable) to numbers; got {given!r}")
     pairs = [frozenset(key) for key in keys]
     for key in given or {}:
-        if frozenset(Sheet.check_key(key)) not in pairs:
+        if frozenset(check_sheet_key(key)) not in pairs:
             raise unknown_name("table", key, keys, where=f" for {option}")
     return {frozenset(key): (key, value) for key, value in (given or {}).items()}
 
@@ -125,7 +127,7 @@ class CrosstabDraft:
     @classmethod
     def of_sheet(cls, sheet: Sheet, kind: TableKind, schema: Schema, notes: list[str]) -> CrosstabDraft | None:
         """Return a table with its categories in schema order; None where it has no counts."""
-        name = sheet.name  # in messages a table keeps the name by which it was given
+        name = sheet.name
         printed = sheet.transposed() if kind == "column" else sheet
         sheet, absent = printed.arranged(schema, f"table {name}")
         if kind == "counts":
@@ -138,15 +140,15 @@ class CrosstabDraft:
                 )
             notes.append(f"{name} lacks {shortlist(labels)} of {variable!r}; counted as 0")
         if sheet.values.any():
-            notes += empty_cells_notes(name, printed.key, (printed.rows, printed.columns), printed.values)
-        positions = schema.index(sheet.key[0]), schema.index(sheet.key[1])
+            notes += empty_cells_notes(name, printed.variables, printed.categories, printed.values)
+        positions = schema.index(sheet.variables[0]), schema.index(sheet.variables[1])
         if kind in ("row", "column"):
-            return cls._of_conditional(sheet, positions, name)
+            return cls._of_conditional(sheet, positions)
         values, total = sheet.values, float(sheet.values.sum())
-        unweighted = cls._base_sum(sheet.margins, "unweighted")
+        unweighted = cls._n_people(sheet, "unweighted")
         if kind == "joint":
-            scale = cls._scale(sheet, values.sum()[None], values.size, name, ["all cells"])
-            noise, base = sheet.step / np.sqrt(12) / scale, cls._base_sum(sheet.margins, "base", "unweighted")
+            scale = cls._scale(sheet, values.sum()[None], values.size, ["all cells"])
+            noise, base = sheet.step / np.sqrt(12) / scale, cls._n_people(sheet, "base") or unweighted
             joint = values / values.sum()
             return cls(name, positions, joint, False, noise, base, unweighted, joint=joint)
         if total == 0:
@@ -157,42 +159,42 @@ class CrosstabDraft:
 
     @staticmethod
     def _check_counts(sheet: Sheet) -> None:
-        """Raise where counts are percentages, or do not add up to their totals."""
+        """Raise where counts are percentages or shares of rows or columns, or do not add up to their totals."""
         if sheet.is_percent:
             kinds = shortlist(get_args(TableKind))
             raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; the kinds are {kinds}")
-        for margin in sheet.margins:
-            sums = sheet.values.sum(axis=1 - margin.axis)
-            # Rounded counts may miss their rounded total.
-            step = rounded_cells_unit(np.append(sheet.values, margin.values), sheet.step)
-            tolerance = 0.5 * step * (sheet.values.shape[1 - margin.axis] + 1) + 1e-6 * sums
-            wrong = np.flatnonzero(np.abs(margin.values - sums) > tolerance)
-            if margin.role == "total" and wrong.size and not margin.is_percent:
-                side, labels = ("row", sheet.columns) if margin.axis else ("column", sheet.rows)
-                raise DataError(
-                    f"table {sheet.name}: the {side} {margin.label!r} looks like a total but is not the sum of the "
-                    f"others: at {labels[wrong[0]]!r} it is {margin.values[wrong[0]]:g} and they add up to "
-                    f"{sums[wrong[0]]:g}; drop it if some categories are not shown, or give a schema that lists it if "
-                    "it is a category"
-                )
+        advice = "drop it if some categories are not shown, or give a schema that lists it if it is a category"
+        sheet.check_totals(advice)
+        if (sheet.values == np.rint(sheet.values)).all():
+            return
+        for axis, kind in ((1, "row"), (0, "column")):
+            sums = sheet.values.sum(axis=axis)
+            rounding = sheet.step * sheet.values.shape[axis] / 2
+            for whole in (1.0, 100.0):
+                if len(sums) > 1 and np.allclose(sums, whole, rtol=1e-9, atol=min(rounding, 0.02 * whole)):
+                    raise DataError(
+                        f"table {sheet.name}: each {kind} adds up to {whole:g}, so these are shares of {kind}s and not "
+                        f"counts; give kind={kind!r}"
+                    )
 
     @classmethod
-    def _of_conditional(cls, sheet: Sheet, positions: tuple[int, int], name: str) -> CrosstabDraft:
+    def _of_conditional(cls, sheet: Sheet, positions: tuple[int, int]) -> CrosstabDraft:
         sums = sheet.values.sum(axis=1)
         # A total of 100% at each row does not weigh the rows.
-        beside, below = ([margin for margin in sheet.margins if margin.axis == axis] for axis in (0, 1))
+        beside, below = ([margin for margin in sheet.margins if margin.axes == (axis,)] for axis in (0, 1))
         bases = [one for one in beside if one.role != "total" or not np.allclose(one.values, sums, rtol=0.02)]
         # Shares rest on weighted bases; unweighted ones are the number of people asked.
         base = min(bases, key=lambda one: ("base", "total", "unweighted").index(one.role), default=None)
         is_empty = np.zeros(len(sums), dtype=bool) if base is None else (base.values == 0) & (sums == 0)
-        scale = cls._scale(sheet, np.where(is_empty, np.nan, sums), sheet.values.shape[1], name, sheet.rows)
+        scale = cls._scale(sheet, np.where(is_empty, np.nan, sums), sheet.values.shape[1], sheet.categories[0])
         values = sheet.values / np.where(sums > 0, sums, 1.0)[:, None]
-        table = cls(name, positions, values, True, sheet.step / np.sqrt(12) / scale)
-        table.total = cls._base_sum(bases, "base", "unweighted") or cls._base_sum(below, "base", "unweighted")
-        table.weight = cls._base_sum(bases, "unweighted") or cls._base_sum(below, "unweighted")
+        table = cls(sheet.name, positions, values, True, sheet.step / np.sqrt(12) / scale)
+        table.total, table.weight = cls._n_people(sheet, "base", "unweighted"), cls._n_people(sheet, "unweighted")
         if base is not None:
             if base.values.sum() == 0:
-                raise DataError(f"table {name}: the bases {base.label!r} are all zero; at least one must be positive")
+                raise DataError(
+                    f"table {sheet.name}: the bases {base.label!r} are all zero; at least one must be positive"
+                )
             table.shares = base.values / base.values.sum()
             if table.total is None and not base.is_percent and base.values.sum() > 1.1 * scale:
                 table.total = float(base.values.sum())
@@ -202,18 +204,13 @@ class CrosstabDraft:
         return table
 
     @staticmethod
-    def _base_sum(margins: Iterable[SheetMargin], *roles: str) -> float | None:
-        """Return the number of records that bases of the first role found add up to, None where there are none."""
-        sums = [
-            float(margin.values.sum())
-            for role in roles
-            for margin in margins
-            if margin.role == role and not margin.is_percent and margin.values.sum() > 0
-        ]
-        return sums[0] if sums else None
+    def _n_people(sheet: Sheet, *roles: MarginRole) -> float | None:
+        """Return the number of people in bases of rows, or else of columns, of the first of some roles."""
+        base = sheet.base((0,), *roles) or sheet.base((1,), *roles)
+        return None if base is None else float(base.values.sum())
 
     @staticmethod
-    def _scale(sheet: Sheet, sums: Floats, n_terms: int, name: str, places: Sequence[object]) -> float:
+    def _scale(sheet: Sheet, sums: Floats, n_terms: int, places: Sequence[object]) -> float:
         """Return what shares add up to, 1 or 100; sums (NaN to ignore) farther off than by rounding are an error."""
         scale, tolerance = scale_of_sums(sums, n_terms, sheet.step, is_percent=sheet.is_percent)
         wrong = np.flatnonzero(np.abs(sums - scale) > tolerance)
@@ -222,8 +219,8 @@ class CrosstabDraft:
             margins = shortlist(margin.label for margin in sheet.margins)
             hint = f" without {margins}, which a schema can list as a category" if margins and got < scale else ""
             raise DataError(
-                f"table {name}: {place if place == 'all cells' else repr(place)} should add up to 1 or to 100, within "
-                f"{tolerance / scale:.1%} for rounding; got {got:g}{hint}"
+                f"table {sheet.name}: {place if place == 'all cells' else repr(place)} should add up to 1 or to 100, "
+                f"within {tolerance / scale:.1%} for rounding; got {got:g}{hint}"
             )
         return scale
 
@@ -232,7 +229,7 @@ class CrosstabDraft:
         p = self.values if self.is_conditional else self.values / self.values.sum()
         what = f"the standard error of {self.name}"
         if hasattr(given, "columns"):
-            sheet = Sheet.of_frame(key, given, schema)
+            sheet = Sheet.of_pair(key, given, schema)
             # The frame has a key of its own, which may be the other way round.
             sheet = sheet if schema.index(key[0]) == self.positions[0] else sheet.transposed()
             errors = sheet.arranged(schema, what)[0].values / (100.0 if sheet.is_percent else 1.0)
@@ -293,22 +290,16 @@ class CrosstabDrafts:
 
     def _read_shares(self, name: str, share_of: Mapping[Label, Any]) -> Floats:
         """Return the distribution of a variable that is given as margins."""
-        variable, where = self.schema[name], f"margins of {name!r}"
-        codes = sheet_label_codes(self.schema, name, list(share_of), where)
-        if len(codes) < len(variable):
-            absent = [label for code, label in enumerate(variable.categories) if code not in codes]
-            raise DataError(f"{where} lack {shortlist(absent)}; each category needs a share, even if it is 0")
-        shares = np.zeros(len(codes))
-        for code, (label, value) in zip(codes, share_of.items(), strict=True):
-            try:
-                shares[code] = parse_cell(value).value
-            except ValueError as problem:
-                raise DataError(
-                    f"{where}, {label!r}: {value!r} {problem}; a share must be a number of 0 or more"
-                ) from None
-        if shares.sum() == 0:
+        where = f"margins of {name!r}"
+        sheet_label_codes(self.schema, name, list(share_of), where)  # all are categories, "Total" too
+        numbers = [((label,), share) for label, share in share_of.items()]
+        sheet = Sheet.of_numbers(where, (name,), numbers, parse_cell, self.schema)
+        sheet, absent = sheet.arranged(self.schema, where)
+        if absent:
+            raise DataError(f"{where} lack {shortlist(absent[name])}; each category needs a share, even if it is 0")
+        if sheet.values.sum() == 0:
             raise DataError(f"{where} are all zero; at least one must be positive")
-        return np.asarray(shares / shares.sum())
+        return np.asarray(sheet.values / sheet.values.sum())
 
     def _pooled_shares(self) -> dict[int, Floats]:
         """Return the distributions of the variables of tables whose joint is known, by their positions."""

@@ -70,12 +70,11 @@ class Grid:
         """Whether each line is a cell of one of many tables, whose variables it names."""
         return bool(self.cells) and set(LONG_COLUMNS) <= set(self.cells[0])
 
-    def cell_frame(self) -> Any:
-        """Return a list of cells as a frame."""
-        import pandas as pd
-
+    def listed_cells(self) -> dict[str, list[str]]:
+        """Return the columns of a list of cells."""
+        places = {name: place for place, name in enumerate(self.cells[0]) if name in (*LONG_COLUMNS, "weight")}
         filled = [row for row in self.cells[1:] if any(row)]
-        return pd.DataFrame(filled, columns=list(self.cells[0]), dtype=str)[list(LONG_COLUMNS)]
+        return {name: [row[place] for row in filled] for name, place in places.items()}
 
 
 # Files with the standard errors, or the margins of error, of another file.
@@ -91,12 +90,12 @@ def error_grid_file(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]
     if source.is_dir():
         stem, dot, ending = name.partition(".")
         near = [source / f"{stem}{mark}{dot}{ending}" for mark in ("_se", "_moe", "_SE", "_MOE", "")]
-        found = next((one for one in near if one.is_file() and one.resolve() != Path(file).resolve()), None)
-        if found is None:
+        error_files = (other for other in near if other.is_file() and other.resolve() != Path(file).resolve())
+        if (error_file := next(error_files, None)) is None:
             raise DataError(
                 f"the folder {str(source)!r} has no errors of {name!r}: no {near[0].name!r} or {near[1].name!r}"
             )
-        source = found
+        source = error_file
     return str(source), bool(re.search(r"moe|margin", source.name, re.IGNORECASE))
 
 
@@ -110,11 +109,11 @@ def grid_files(path: str | os.PathLike[str]) -> list[str]:
         raise missing_file_error(source)
     if not source.is_dir():
         return [str(source)]
-    kept = [file for file in source.iterdir() if file.is_file() and not file.name.startswith((".", "~$"))]
-    names = {file.name for file in kept}
+    visible = [file for file in source.iterdir() if file.is_file() and not file.name.startswith((".", "~$"))]
+    names = {file.name for file in visible}
     files = sorted(
         str(file)
-        for file in kept
+        for file in visible
         if file.name.lower().endswith(ENDINGS) and _ERRORS.sub("", file.name) not in names - {file.name}
     )
     if not files:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from twoway.arrays import Floats
 from twoway.errors import DataError
 from twoway.tables.crosstabs.crosstabs import TableKind
 from twoway.tables.crosstabs.grids import Grid, read_all_grids
@@ -81,22 +83,19 @@ def find_layout_in_grids(grids: Sequence[Grid], kind: TableKind | None = None, i
     """
     blocks: list[TableBlock] = []
     areas: dict[str, None] = {}
-    files = {grid.file for grid in grids}
-    sheets = {file: [grid.sheet for grid in grids if grid.file == file] for file in files}
+    n_sheets = Counter(grid.file for grid in grids)
     for grid in grids:
+        file = Path(grid.file).name if len(n_sheets) > 1 else ""
+        sheet = grid.sheet if n_sheets[grid.file] > 1 else ""
         for region in find_regions(grid):
-            found, area = _find_region_layout(replace(region, is_draft=is_draft), kind)
+            tables, area = _find_region_layout(replace(region, is_draft=is_draft), kind)
             areas |= {area: None} if area else {}
-            for block in found:
-                name = Path(grid.file).name if len(files) > 1 else ""
-                sheet = grid.sheet if len(sheets[grid.file]) > 1 else ""
-                blocks.append(replace(block, file=name, sheet=sheet))
+            blocks += [replace(block, file=file, sheet=sheet) for block in tables]
     if not blocks:
         raise DataError(f"{grids[0].file!r} holds no table: it needs a line of labels and at least one line of numbers")
     if len(areas) > 1:
         raise DataError(f"the areas are called {' and '.join(areas)}; say areas = … in a layout")
-    with_area = [bool(block.area) for block in blocks]
-    if any(with_area) and not all(with_area):
+    if len({bool(block.area) for block in blocks}) > 1:
         raise DataError(f"{grids[0].file!r}: some tables name their area and others do not; say area = … in a layout")
     return SheetLayout(tuple(blocks), next(iter(areas), ""))
 
@@ -104,15 +103,13 @@ def find_layout_in_grids(grids: Sequence[Grid], kind: TableKind | None = None, i
 # One region
 
 
-def _find_region_layout(region: Region, told: TableKind | None) -> tuple[list[TableBlock], str]:
+def _find_region_layout(region: Region, kind: TableKind | None) -> tuple[list[TableBlock], str]:
     """Return the blocks of a region, and the name of the variable whose categories are areas."""
-    long = _find_long_layout(region, told)
-    if long is not None:
+    if (long := _find_long_layout(region, kind)) is not None:
         return long
     n_labels = region.count_label_columns()
     columns = region.find_number_columns(n_labels)
-    wide = _find_wide_layout(region, n_labels, columns)
-    if wide is not None:
+    if (wide := _find_wide_layout(region, n_labels, columns)) is not None:
         return wide
     down, across = region.row_lines(n_labels), region.column_lines(n_labels, columns)
     for lines in (down, across):
@@ -120,55 +117,22 @@ def _find_region_layout(region: Region, told: TableKind | None) -> tuple[list[Ta
         mark_line_roles(lines)
         mark_parent_lines(lines)
     _find_layout_totals(region, down, across)
-    groups, shared = [], []
+    sides = []
     for lines, others, is_rows in ((down, across, True), (across, down, False)):
         try:
             _find_layout_overall(region, lines, others, is_rows)
-            own, roles = split_lines(lines, _find_layout_evidence(region, others, is_rows))
+            sides.append(split_lines(lines, partial(_is_one_whole, region, others, is_rows)))
         except Ambiguous as problem:
-            row, column = (problem.at, None) if is_rows else (region.body[0], problem.at)
-            raise region.fail(row, column, str(problem)) from None
-        groups.append(own)
-        shared.append(roles)
-    kind, several = find_kind(region, groups, shared, told)
-    name_groups(region, n_labels, groups)
-    return list(_find_layout_blocks(region, groups, shared, kind, several)), ""
-
-
-def _find_layout_blocks(
-    region: Region, groups: Sequence[list[LineGroup]], shared: Sequence[dict[int, Role]], kind: Any, several: set[int]
-) -> Iterator[TableBlock]:
-    """Yield one block for all groups, or one for each where groups have totals or bases of their own."""
-    sides = [[own] if any(g.roles for g in own) is False else [[g] for g in own] for own in groups]
+            raise region.fail_line(problem.at, is_rows, str(problem)) from None
+    kind = find_kind(region, sides, kind)
+    name_groups(region, n_labels, [side.groups for side in sides])
     total = next((n for text in region.all_titles if (n := records_of_title(text))), None)
     area = next(filter(None, map(area_of_title, reversed(region.all_titles))), "")
-    for rows, columns in product(*sides):
-        roles = [
-            {**all_, **{at: role for g in own for at, role in g.roles.items()}}
-            for all_, own in zip(shared, (rows, columns), strict=True)
-        ]
-        lines = [
-            tuple(
-                TableLines(
-                    tuple(map(str, g.names)),
-                    tuple(at for at, _ in sorted(g.lines)),
-                    tuple(path for _, path in sorted(g.lines)),
-                    several=id(g) in several,
-                )
-                for g in own
-            )
-            for own in (rows, columns)
-        ]
-        yield TableBlock(
-            kind,
-            lines[0],
-            lines[1],
-            dict(sorted(roles[0].items())),
-            dict(sorted(roles[1].items())),
-            total=total,
-            area=area,
-            letters=region.letters,
-        )
+    blocks = [
+        TableBlock(kind, rows, columns, row_roles, column_roles, total=total, area=area, letters=region.letters)
+        for (rows, row_roles), (columns, column_roles) in product(*(side.parts() for side in sides))
+    ]
+    return blocks, ""
 
 
 def _find_layout_totals(region: Region, down: list[Line], across: list[Line]) -> None:
@@ -181,14 +145,11 @@ def _find_layout_totals(region: Region, down: list[Line], across: list[Line]) ->
         if {len(line.path) for line in lines} == {1}:
             for place in find_sums(values, range(len(lines))):
                 lines[place].role, lines[place].path = "total", ()
-            left = [place for place, line in enumerate(lines) if line.role is None]
-            if (run := run_of_sum(values, left)) is not None:
-                place, others = run
-                row, column = (lines[place].at, None) if lines is rows else (region.body[0], lines[place].at)
-                shown = " + ".join(repr(lines[other].path[0]) for other in others)
-                raise region.fail(
-                    row, column, f"{lines[place].path[0]!r} is {shown}: say whether to skip it, a subtotal"
-                )
+            rest = [place for place, line in enumerate(lines) if line.role is None]
+            if (run := run_of_sum(values, rest)) is not None:
+                terms = " + ".join(repr(lines[term].path[0]) for term in run[1])
+                problem = f"{lines[run[0]].path[0]!r} is {terms}: say whether to skip it, a subtotal"
+                raise region.fail_line(lines[run[0]].at, lines is rows, problem)
 
 
 def _find_layout_overall(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:
@@ -217,27 +178,22 @@ def _find_layout_overall(region: Region, lines: list[Line], others: list[Line], 
         line.role, line.path = "total", ()
 
 
-def _find_layout_evidence(region: Region, others: list[Line], is_rows: bool) -> Any:
-    """Return a function that tells from sums whether groups of lines are parts of one whole, or one whole each."""
-
-    def decide(groups: Sequence[Sequence[int]]) -> bool | None:
-        for role in (None, "base", "unweighted"):
-            across = [line.at for line in others if line.role == role]
-            if not across:
-                continue
-            table = np.array([region.lines(at, across, is_rows).sum(axis=0) for at in groups])
-            if np.isnan(table).any():
-                continue
-            spread = np.abs(table - table[0]).max()
-            is_percent = any("%" in cell for row in region.body for cell in region.grid.cells[row])
-            if role is None and is_percent and not is_rows:
-                continue  # columns that add up to 100 each say nothing of their groups
-            return bool(spread > 0.02 * np.abs(table).max() + 1e-9)
-        cells = region.grid.cells
-        tops = [cells[at[0]][0].strip() if is_rows else cells[region.header[0]][at[0]].strip() for at in groups]
-        return True if tops and variable_in_words(tops) else None
-
-    return decide
+def _is_one_whole(
+    region: Region, others: Sequence[Line], is_rows: bool, groups: Sequence[Sequence[int]]
+) -> bool | None:
+    """Return whether sums show groups of lines to be parts of one whole, rather than a whole each; None if unclear."""
+    cells = region.grid.cells
+    is_percent = any("%" in cell for row in region.body for cell in cells[row])
+    for role in (None, "base", "unweighted"):
+        across = [line.at for line in others if line.role == role]
+        sums = np.array([region.lines(at, across, is_rows).sum(axis=0) for at in groups])
+        if not across or np.isnan(sums).any():
+            continue
+        if role is None and is_percent and not is_rows:
+            continue  # columns that add up to 100 each say nothing of their groups
+        return bool(np.abs(sums - sums[0]).max() > 0.02 * np.abs(sums).max() + 1e-9)
+    tops = [cells[at[0]][0].strip() if is_rows else cells[region.header[0]][at[0]].strip() for at in groups]
+    return True if tops and variable_in_words(tops) else None
 
 
 # Long and wide sheets
@@ -269,7 +225,8 @@ def _find_long_layout(region: Region, given: TableKind | None) -> tuple[list[Tab
     rows = TableLines(tuple(names[:-1]), tuple(region.body), labels=tuple(range(width - 1)))
     numbers = region.numbers(region.body, [width - 1])
     if given is None and adds_up(numbers.sum(0), numbers):
-        raise region.fail(region.body[0], width - 1, 'all numbers add up to 100 or 1: say kind = "joint" or "counts"')
+        problem = 'all numbers add up to 100 or 1: say kind = "joint" or "counts"'
+        raise region.fail(problem, region.body[0], width - 1)
     return [TableBlock(given or "counts", (rows,), (TableLines((), (width - 1,), ((),)),))], areas[0] if areas else ""
 
 
@@ -284,51 +241,45 @@ def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> 
     if "!!" in names[0]:
         lines = region.column_lines(n_labels, columns)
         mark_statistic_lines(lines)
-        kept = [line for line in lines if line.role is None]
-        while kept and all(line.path for line in kept) and len({line.path[0] for line in kept}) == 1:
-            for line in kept:
-                line.path = line.path[1:]
-        for line in kept:
+        plain = [line for line in lines if line.role is None]
+        n_shared = len(os.path.commonprefix([line.path for line in plain]))
+        for line in plain:
+            line.path = line.path[n_shared:]
             line.role = None if line.path else "total"
         mark_parent_lines(lines)
         try:
             groups, roles = split_lines(lines, lambda _: True)
         except Ambiguous as problem:
-            raise region.fail(region.header[0], problem.at, str(problem)) from None
+            raise region.fail_line(problem.at, False, str(problem)) from None
         if len(groups) != 1:
             return None
         group = groups[0]
     else:
-        found = factor_wide_names(names, numbers)
-        if found is None:
+        factored = factor_wide_names(names, numbers)
+        if factored is None:
             return None
-        paths, depth = found
-        unknown = [place for place, path in enumerate(paths) if path is None]
-        if unknown:
-            raise region.fail(
-                region.header[0],
-                columns[unknown[0]],
-                f"{names[unknown[0]]!r} is neither a cell nor the sum of cells"
-                f"{_layout_near_sum(region, rows, columns, paths, unknown[0])}: say what it is, or skip its column",
-            )
-        shown = [(column, path) for column, path in zip(columns, paths, strict=True) if path is not None]
-        roles = {column: "total" for column, path in shown if not any(path)}
-        group = LineGroup([None] * depth, [(column, path) for column, path in shown if any(path)])
+        paths, depth = factored
+        for place, path in enumerate(paths):
+            if path is None:
+                near = _layout_near_sum(numbers, rows, paths, place)
+                text = (
+                    f"{names[place]!r} is neither a cell nor the sum of cells{near}: say what it is, or skip its column"
+                )
+                raise region.fail(text, column=columns[place])
+        lines_of = [(column, path) for column, path in zip(columns, paths, strict=True) if path is not None]
+        roles = {column: "total" for column, path in lines_of if not any(path)}
+        group = LineGroup([None] * depth, [(column, path) for column, path in lines_of if any(path)])
     name_groups(region, 1, [[], [group]], stem=True)
-    at, labels = zip(*sorted(group.lines), strict=True)
-    across = TableLines(tuple(map(str, group.names)), at, labels)
     area = corner or "area"
     skipped: dict[int, Role] = {row: "skip" for row in region.body if row not in rows}
     down = TableLines((area,), tuple(rows), labels=(0,))
-    return [TableBlock("counts", (down,), (across,), skipped, roles)], area
+    return [TableBlock("counts", (down,), (group.table_lines,), skipped, roles)], area
 
 
-def _layout_near_sum(
-    region: Region, rows: Sequence[int], columns: Sequence[int], paths: Sequence[tuple[str, ...] | None], place: int
-) -> str:
+def _layout_near_sum(numbers: Floats, rows: Sequence[int], paths: Sequence[tuple[str, ...] | None], place: int) -> str:
     """Return by how much a column misses the sum of all cells, where it is near."""
-    cells = [column for column, path in zip(columns, paths, strict=True) if path is not None and all(path)]
-    own, sums = region.numbers(rows, [columns[place]])[:, 0], region.numbers(rows, cells).sum(axis=1)
+    cells = [column for column, path in enumerate(paths) if path is not None and all(path)]
+    own, sums = numbers[:, place], numbers[:, cells].sum(axis=1)
     if not np.allclose(own, sums, rtol=0.05):
         return ""
     wrong = int(np.argmax(np.abs(own - sums)))

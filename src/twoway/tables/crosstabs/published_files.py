@@ -7,28 +7,26 @@ layout (`sheet_layout`); by the layout, and by nothing else, its tables are read
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twoway.arrays import Floats
 from twoway.category_labels import Label
 from twoway.errors import DataError, errors_at, unknown_name
 from twoway.tables.crosstabs.cells import parse_cell, rounded_cells_step
 from twoway.tables.crosstabs.grids import Grid, error_grid_file, read_all_grids, read_grids
 from twoway.tables.crosstabs.layout_finding import find_layout_in_grids
-from twoway.tables.crosstabs.pair_sheets import PairSheets
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
 from twoway.tables.crosstabs.sheet_reading import read_sheet_tables
 from twoway.tables.crosstabs.sheet_table import SheetTable, check_sheet_labels, check_sheet_zeros
-from twoway.tables.crosstabs.sheets import Key, read_long_sheets
-from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
-from twoway.tables.published.numbers import Labels, number_of_people
+from twoway.tables.crosstabs.sheets import Key, Sheet, read_long_sheets
+from twoway.tables.published.numbers import Labels, number_of_people, with_bounds_of_people
 from twoway.tables.published.ranges import Range, groups_of_ranges, range_of_label
-from twoway.tables.published.table import PublishedTable
-from twoway.tables.published.tables import PublishedTables, find_published_schema
+from twoway.tables.published.table import PublishedTable, table_of_counts, table_of_shares
+from twoway.tables.published.tables import PublishedTables, as_published_tables, find_published_schema
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
 
@@ -127,87 +125,104 @@ def _read_published_areas(
     path: Any, kind: Any, totals: float | None, layout: Any, area: str | None, errors: Any
 ) -> dict[str, Tables | PublishedTables]:
     grids = read_all_grids(path)
-    lists = [grid for grid in grids if grid.is_list_of_cells]
-    rest = [grid for grid in grids if grid not in lists]
+    sheet_grids = [grid for grid in grids if not grid.is_list_of_cells]
+    listed = [sheet for g in grids if g.is_list_of_cells for sheet in read_long_sheets(g.listed_cells(), None)]
     notes: list[str] = []
-    found: list[SheetTable] = []
-    if rest:
+    tables: list[SheetTable] = []
+    if sheet_grids:
         if layout is None:
             one_kind: Any = kind if isinstance(kind, str) else None
-            layout = find_layout_in_grids(rest, one_kind)
+            layout = find_layout_in_grids(sheet_grids, one_kind)
         elif not isinstance(layout, SheetLayout):
             layout = SheetLayout.load(layout)
-        found = read_sheet_tables(rest, layout, notes)
-        layout = with_published_groups(layout, found)
+        tables = read_sheet_tables(sheet_grids, layout, notes)
+        tables = tables if totals is None else [replace(table, total=totals) for table in tables]
+        layout = with_published_groups(layout, tables)
     areas: dict[str, list[SheetTable]] = {}
-    for table in found:
+    for table in tables:
         areas.setdefault(table.area, []).append(table)
     if area is not None:
         if area not in areas:
             raise unknown_name("area", area, areas)
         areas = {area: areas[area]}
-    listed = [(sheet.key, sheet) for grid in lists for sheet in read_long_sheets(grid.cell_frame(), None)]
+    people = None if errors is None else partial(_people_by_error_file, errors, cache(read_grids))
     by_area: dict[str, Tables | PublishedTables] = {}
-    sheets = None if errors is None else PublishedErrors(errors)
     for name, own in (areas or {"": []}).items():
         check_sheet_labels(own)
         check_sheet_zeros(own)
-        said = list(notes)
-        more = published_of_sheets(own, layout, said, sheets) if own and not listed else None
-        by_area[name] = _published_pairs(own, listed, kind, totals, notes) if more is None else more.with_notes(said)
+        rules = layout and (layout.groups or layout.impossible or layout.exact)
+        if own and (rules or people or any(_is_beyond_pairs(table) for table in own)):
+            lists = _published_pairs([], listed, kind, totals, ()) if listed else None
+            by_area[name] = _published_of_sheets(own, lists, layout, [*notes], people)
+        else:
+            by_area[name] = _published_pairs(own, listed, kind, totals, notes)
     return by_area
 
 
 def _published_pairs(
-    found: Sequence[SheetTable], listed: Sequence[Any], kind: Any, totals: Any, notes: Sequence[str]
+    tables: Sequence[SheetTable], listed: Iterable[Sheet], kind: Any, totals: Any, notes: Iterable[str]
 ) -> Tables:
-    own_notes = list(notes)
-    pairs = PairSheets.of(found, own_notes)
-    sheets = [*listed, *pairs.sheets]
+    """Return the tables of two variables; one of a single variable gives shares that percentages may need."""
+    notes, sheets = [*notes], [*listed]
+    kinds: dict[Key, TableKind] = dict.fromkeys((sheet.pair for sheet in sheets), kind or "counts")
+    own_totals: dict[Key, float] = {}
+    margins: dict[str, dict[Any, float]] = {}
+    for table in tables:
+        if table.values.ndim == 1:
+            name = table.variables[0]
+            margins[name] = dict(zip(table.categories[0], table.values.tolist(), strict=True))
+            notes.append(f"{name!r} is alone in {table.grid.name}: its shares are used where percentages need them")
+            continue
+        for pair, other in kinds.items():
+            if set(pair) == set(table.pair) and other != table.kind:
+                raise DataError(
+                    f"there are two tables {table.name}, of kind {other} and {table.kind}; leave one out of the layout"
+                )
+        kinds[table.pair] = table.kind
+        sheets.append(table)
+        base = table.base((), "base")
+        total = table.total or (base and float(base.values))
+        has_base = any(margin.role in ("base", "unweighted") and margin.axes for margin in table.margins)
+        if total and table.kind != "counts" and not has_base:
+            own_totals[table.pair] = total
     if not sheets:
         raise DataError(
-            f"{found[0].grid.name} has tables of one variable only: {shortlist(t.name for t in found)}; a fit needs a "
-            "table of two"
+            f"{tables[0].grid.name} has tables of one variable only: {shortlist(table.name for table in tables)}; a "
+            "fit needs a table of two"
         )
-    kinds = {**{key: kind or "counts" for key, _ in listed}, **pairs.kinds}
-    tables = Tables.from_crosstabs(
-        sheets,
+    pairs = Tables.from_crosstabs(
+        [(sheet.pair, sheet) for sheet in sheets],
         kind=kind if isinstance(kind, Mapping) else kinds,
-        totals=totals if totals is not None else pairs.totals,
-        margins=pairs.margins,
+        totals=own_totals if totals is None else totals,
+        margins=margins,
     )
-    return replace(tables, notes=(*own_notes, *tables.notes))
+    return replace(pairs, notes=(*notes, *pairs.notes))
 
 
 # Tables that say more than pairs: of many variables, in coarser categories, of some people, with bounds
 
 
-@dataclass(frozen=True)
-class PublishedErrors:
-    """Sheets with the standard errors, or the margins of error, of numbers in others, at the same places."""
+def _is_beyond_pairs(table: SheetTable) -> bool:
+    return bool(table.values.ndim > 2 or table.is_open.any() or table.within or table.is_rough)
 
-    path: str | os.PathLike[str]
-    """A file, or a folder with one for each file of tables."""
-    _grids: dict[str, list[Grid]] = field(default_factory=dict)
 
-    def people(self, table: SheetTable, published: PublishedTable) -> float:
-        """Return the number of people for which the shares of a table have such errors."""
-        file, is_margin = error_grid_file(table.grid.file, self.path)
-        grids = self._grids.setdefault(file, [])
-        if not grids:
-            grids += read_grids(file)
-        same = [grid for grid in grids if grid.sheet == table.grid.sheet]
-        if len(same) != 1:
-            raise DataError(f"{file!r} has no sheet {table.grid.sheet!r} with the errors")
-        numbers = np.zeros(table.values.shape)
-        for index in np.ndindex(numbers.shape):
-            row, column = int(table.rows[index]), int(table.columns[index])
-            try:
-                numbers[index] = parse_cell(same[0].cells[row][column]).value
-            except (IndexError, ValueError) as problem:
-                raise DataError(f"{same[0].place(row, column)}: no standard error is here: {problem}") from None
-        scale = float(table.values.sum()) if table.kind == "counts" else (100.0 if table.is_percent else 1.0)
-        return number_of_people(published.shares, numbers / scale / (_MARGIN if is_margin else 1.0), table.name)
+def _people_by_error_file(
+    path: str | os.PathLike[str], read: Callable[[str], list[Grid]], table: SheetTable, published: PublishedTable
+) -> float:
+    """Return the number of people for which a table's shares have the errors in a file, at the same places."""
+    file, is_margin = error_grid_file(table.grid.file, path)
+    grids = [grid for grid in read(file) if grid.sheet == table.grid.sheet]
+    if len(grids) != 1:
+        raise DataError(f"{file!r} has no sheet {table.grid.sheet!r} with the errors")
+    errors = np.zeros(table.values.shape)
+    for index in np.ndindex(errors.shape):
+        row, column = int(table.rows[index]), int(table.columns[index])
+        try:
+            errors[index] = parse_cell(grids[0].cells[row][column]).value
+        except (IndexError, ValueError) as problem:
+            raise DataError(f"{grids[0].place(row, column)}: no standard error is here: {problem}") from None
+    scale = float(table.values.sum()) if table.kind == "counts" else (100.0 if table.is_percent else 1.0)
+    return number_of_people(published.shares, errors / scale / (_MARGIN if is_margin else 1.0), table.name)
 
 
 def with_published_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> SheetLayout:
@@ -228,105 +243,67 @@ def with_published_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> 
                         )
         for name, labels in table.within.items():
             sides.setdefault(name, []).append(labels)
-    found = {name: groups_of_ranges(own) for name, own in sides.items() if name not in layout.groups}
-    groups = {name: own for name, own in found.items() if own is not None}
-    return replace(layout, groups={**layout.groups, **groups}) if groups else layout
+    groups = {name: groups_of_ranges(own) for name, own in sides.items() if name not in layout.groups}
+    return replace(layout, groups={**layout.groups, **{name: own for name, own in groups.items() if own is not None}})
 
 
-def published_of_sheets(
-    tables: Sequence[SheetTable], layout: SheetLayout, notes: list[str], errors: PublishedErrors | None = None
-) -> PublishedTables | None:
-    """Return tables with all that they and their layout say; None where two-way tables say it all.
+def _published_of_sheets(
+    tables: Sequence[SheetTable],
+    lists: Tables | None,
+    layout: SheetLayout,
+    notes: list[str],
+    people: Callable[[SheetTable, PublishedTable], float] | None,
+) -> PublishedTables:
+    """Return tables with all that they and their layout say, and those of lists of cells."""
+    groups: Mapping[str, Any] = layout.groups
 
-    With errors, tables count as many people as these tell.
-    """
-    is_more = layout.groups or layout.impossible or layout.exact or errors is not None
-    if not is_more and not any(t.values.ndim > 2 or t.slack.any() or t.within or t.is_rough for t in tables):
-        return None
-    finest = _finest_published(tables, layout.groups)
-    made = []
-    for table in tables:
-        with errors_at(f"{table.grid.name}, table {table.name}"):
-            one = _published_of_sheet(table, _published_universe(table, layout.groups, finest, notes))
-            if one.rounded_to:
-                what = f"all numbers of {table.name} are multiples of {one.rounded_to:g}"
-                notes.append(f"{what}: they are taken as rounded, and as known to within {0.5 * one.rounded_to:g}")
-            made.append(one if errors is None else replace(one, weight=errors.people(table, one)))
-    labels: dict[str, dict[Label, Labels]] = {
-        name: {label: tuple(own) for label, own in members.items()} for name, members in layout.groups.items()
-    }
-    for name, members in labels.items():
-        notes.append(f"these labels of {name!r} stand for several categories of other tables: {shortlist(members, 4)}")
-    schema = find_published_schema(made, labels, is_typed=False)
-    return PublishedTables.of(made, groups=labels, impossible=layout.impossible, exact=layout.exact, schema=schema)
+    def finest(name: str, labels: Iterable[str]) -> set[Label]:
+        return {member for label in labels for member in groups[name].get(label, (label,))}
 
-
-def _finest_published(tables: Iterable[SheetTable], groups: Mapping[str, Mapping[str, Labels]]) -> dict[str, set[str]]:
-    """Return the finest categories of each variable that has groups."""
-    finest: dict[str, set[str]] = {name: set() for name in groups}
+    all_of: dict[str, set[Label]] = {name: set() for name in groups}
     for table in tables:
         for name, labels in zip(table.variables, table.categories, strict=True):
             if name in groups:
-                finest[name] |= _published_members(labels, groups[name])
-    return finest
-
-
-def _published_members(labels: Iterable[str], groups: Mapping[str, Labels]) -> set[str]:
-    return {str(member) for label in labels for member in groups.get(label, (label,))}
-
-
-def _published_universe(
-    table: SheetTable, groups: Mapping[str, Mapping[str, Labels]], finest: Mapping[str, set[str]], notes: list[str]
-) -> dict[str, Labels]:
-    """Return the universe of a table: what is declared, and ranges that are not all there are."""
-    within: dict[str, Labels] = dict(table.within)
-    for name, labels in zip(table.variables, table.categories, strict=True):
-        if name in groups and name not in within and _published_members(labels, groups[name]) < finest[name]:
-            within[name] = labels
-            notes.append(f"{table.name} is about some people only: {name!r} {labels[0]} to {labels[-1]}")
-    return within
+                all_of[name] |= finest(name, labels)
+    made = []
+    for table in tables:
+        within: dict[str, Labels] = dict(table.within)
+        for name, labels in zip(table.variables, table.categories, strict=True):
+            if name in groups and name not in within and finest(name, labels) < all_of[name]:
+                within[name] = labels
+                notes.append(f"{table.name} is about some people only: {name!r} {labels[0]} to {labels[-1]}")
+        with errors_at(f"{table.grid.name}, table {table.name}"):
+            published = _published_of_sheet(table, within)
+            if published.rounded_to:
+                what = f"all numbers of {table.name} are multiples of {published.rounded_to:g}"
+                notes.append(
+                    f"{what}: they are taken as rounded, and as known to within {0.5 * published.rounded_to:g}"
+                )
+            made.append(replace(published, weight=people(table, published)) if people else published)
+    for name, members in groups.items():
+        notes.append(f"these labels of {name!r} stand for several categories of other tables: {shortlist(members, 4)}")
+    if lists is not None:
+        made += as_published_tables(lists)
+        notes += lists.notes
+    schema = find_published_schema(made, groups, is_typed=False)
+    published_tables = PublishedTables.of(
+        made, groups=groups, impossible=layout.impossible, exact=layout.exact, schema=schema
+    )
+    return published_tables.with_notes(notes)
 
 
 def _published_of_sheet(table: SheetTable, within: Mapping[str, Labels]) -> PublishedTable:
-    notes: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
-    values, slack, totals = table.values, table.slack, table.totals_of_bounds()
-    if table.kind == "counts":
-        unit: Floats | float = 1.0
-    else:
-        others = tuple(axis for axis in range(values.ndim) if axis not in table.given)
-        bases, is_joint = table.bases()
-        if bases is None:
-            people = table.total or NOMINAL_TOTAL
-            notes = () if table.total else (f"{table.name} has {NO_TOTAL} {people:g} records",)
-            bases = np.full([values.shape[axis] for axis in table.given], 1.0)
-            bases *= people / bases.size
-        sums = values.sum(axis=others, keepdims=True)
-        unit = np.expand_dims(bases, others) / np.where(sums > 0, sums, 1.0)
-        given = () if is_joint else tuple(table.variables[axis] for axis in table.given)
-        totals = {}
-    counts = values * unit
-    # "<5" counts as 2.5 in a sheet, and is at most 4 people; a share below 1 % may be anything below.
-    most = 2.0 * values - (1.0 if table.kind == "counts" else 0.0)
-    rounded_to = rounded_cells_step(values[slack == 0]) if table.kind == "counts" and table.is_rough else 0.0
-    half = 0.5 * rounded_to
-    low = np.where(slack > 0, 0.0, np.maximum(counts - half, 0.0))
-    high = np.where(slack > 0, np.maximum(most, values) * unit, counts + half)
-    if not counts.sum() > 0:
+    places = np.array([table.place(index) for index in np.ndindex(table.values.shape)]).reshape(table.values.shape)
+    if not table.values.sum() > 0:
         raise DataError("it counts nobody")
-    places = np.array([table.place(index) for index in np.ndindex(values.shape)]).reshape(values.shape)
-    return PublishedTable(
-        table.variables,
-        table.categories,
-        counts,
-        low,
-        high,
-        given,
-        dict(within),
-        0.0,
-        totals,
-        table.name,
-        notes,
-        places,
-        rounded_to,
-    )
+    if table.kind == "counts":
+        rounded_to = rounded_cells_step(table.values[~table.is_open]) if table.is_rough else 0.0
+        totals = table.totals if table.is_open.any() else {}
+        sheet = with_bounds_of_people(table)
+        return table_of_counts(sheet, totals, rounded_to=rounded_to, within=within, places=places)
+    # Unweighted bases are the people who were asked, and say nothing about the population.
+    base = table.base(table.given, "base", "unweighted")
+    is_joint = base is not None and base.role == "base"
+    given = () if is_joint else tuple(table.variables[axis] for axis in table.given)
+    people = None if base is None else base.values
+    return table_of_shares(table, table.given, people, table.total, given=given, within=within, places=places)

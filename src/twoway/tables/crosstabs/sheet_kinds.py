@@ -1,16 +1,16 @@
-"""Kinds of numbers: counts, or percentages of rows, of columns or of all, as their sums tell."""
+"""Kinds of numbers: counts, or percentages of rows, of columns or of all, judged by their sums."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from twoway.tables.crosstabs.sheet_layout import Role
-from twoway.tables.crosstabs.sheet_lines import LineGroup
+from twoway.arrays import Floats
+from twoway.tables.crosstabs.crosstabs import TableKind
+from twoway.tables.crosstabs.sheet_lines import LineGroup, LineGroups
 from twoway.tables.crosstabs.sheet_regions import Region
 from twoway.tables.crosstabs.sheet_sums import adds_up
 from twoway.tables.crosstabs.sheet_titles import kind_of_title
@@ -18,93 +18,99 @@ from twoway.tables.crosstabs.sheet_titles import kind_of_title
 _CHOOSE = re.compile(r"appl(y|ies)|select|several|multiple|mention|choose", re.IGNORECASE)
 
 
-def find_kind(
-    region: Region, groups: Sequence[list[LineGroup]], shared: Sequence[dict[int, Role]], given: str | None
-) -> tuple[Any, set[int]]:
-    """Return the kind of numbers of a region, and the groups of rows of which people could choose several."""
-    texts = [
-        region.grid.cells[row][column]
-        for rows, columns in product(*groups)
-        for row, _ in rows.lines
-        for column, _ in columns.lines
-    ]
+def find_kind(region: Region, sides: Sequence[LineGroups], declared: TableKind | None) -> TableKind:
+    """Return the kind of numbers of a region, and mark the groups of rows of which people could choose several."""
+    rows, columns = (side.groups for side in sides)
     titles = " ".join((*region.all_titles, *(region.grid.cells[row][0] for row in region.header)))
     # For each kind, whether each group of rows adds up to 100.
-    fits: dict[str, dict[int, bool]] = {"row": {}, "column": {}, "joint": {}}
-    for rows, columns in product(*groups):
-        numbers = region.numbers(rows.inner, columns.inner)
-        for kind, sums in (("row", numbers.sum(1)), ("column", numbers.sum(0)), ("joint", numbers.sum()[None])):
-            fits[kind][id(rows)] = fits[kind].get(id(rows), True) and adds_up(sums, numbers)
-    kinds = [kind for kind in ("row", "column") if all(fits[kind].values())]
-    kinds = kinds or [kind for kind in ("joint",) if all(fits[kind].values())]
-    may_choose = {id(g) for g in groups[0] if g.names[:1] != [None]} and (
-        len(groups[0]) > 1 or _CHOOSE.search(" ".join([titles, *region.headings.values()])) or given == "column"
+    fits: dict[TableKind, list[bool]] = {"row": [], "column": [], "joint": []}
+    for group in rows:
+        numbers = [region.numbers(group.inner, other.inner) for other in columns]
+        fits["row"].append(all(adds_up(own.sum(1), own) for own in numbers))
+        fits["column"].append(all(adds_up(own.sum(0), own) for own in numbers))
+        fits["joint"].append(all(adds_up(own.sum()[None], own) for own in numbers))
+    may_choose = any(group.names[:1] != [None] for group in rows) and (
+        len(rows) > 1 or bool(_CHOOSE.search(" ".join([titles, *region.headings.values()]))) or declared == "column"
     )
-    if may_choose:
-        _check_kind_without_nets(region, groups, fits["column"])
-    several = {group for group, ok in fits["column"].items() if not ok} if may_choose else set()
+    for group, fit in zip(rows, fits["column"], strict=True):
+        group.several = may_choose and not fit
+        if group.several:
+            _check_kind_without_nets(region, group, columns)
+    kinds: tuple[TableKind, ...] = ("row", "column")
+    adding = [kind for kind in kinds if all(fits[kind])] or [kind for kind in fits if all(fits[kind])]
+    kind = declared or kind_of_title(titles)
+    if declared is None and kind and adding and kind not in adding:
+        raise region.fail(f"the title says {kind} percentages, but the numbers add up as {adding[0]}")
+    if kind is None:
+        is_choice = len({group.several for group in rows}) > 1 or bool(_CHOOSE.search(titles))
+        kind = _kind_by_sums(region, sides, adding, is_choice)
+    for group in rows:
+        group.several &= kind == "column"
+    return kind
+
+
+def _kind_by_sums(
+    region: Region, sides: Sequence[LineGroups], adding: Sequence[TableKind], is_choice: bool
+) -> TableKind:
+    """Return the kind that neither the user nor a title gives; ``adding`` are those that add up to 100."""
+    rows, columns = (side.groups for side in sides)
+    if len(adding) > 1:
+        raise region.fail('rows and columns both add up to 100: say kind = "row" or kind = "column"')
+    texts = [region.grid.cells[row][column] for row, column in product(*(side.at for side in sides))]
     is_percent = any("%" in text for text in texts)
-    told = given or kind_of_title(titles)
-    start = region.body[0]
-    if told is not None:
-        if given is None and kinds and told not in kinds:
-            raise region.fail(start, None, f"the title says {told} percentages, but the numbers add up as {kinds[0]}")
-        return told, several if told == "column" else set()
-    if len(kinds) > 1:
-        raise region.fail(start, None, 'rows and columns both add up to 100: say kind = "row" or kind = "column"')
-    if kinds:
-        has_base = any(role in ("base", "unweighted") for roles in shared for role in roles.values())
+    if adding:
+        has_base = any(role in ("base", "unweighted") for side in sides for role in side.roles.values())
         if is_percent or has_base or any("." in text for text in texts):
-            return kinds[0], set()
-        if not region.titles and start == 1 and len(groups[0]) == len(groups[1]) == 1:
-            return "counts", set()  # a bare table has counts by default, with a note
+            return adding[0]
+        if not region.titles and region.body[0] == 1 and len(rows) == len(columns) == 1:
+            return "counts"  # a bare table has counts by default, with a note
         raise region.fail(
-            start, None, f'the numbers add up to 100, as {kinds[0]} percentages do: say kind = "{kinds[0]}" or "counts"'
+            f'the numbers add up to 100, as {adding[0]} percentages do: say kind = "{adding[0]}" or "counts"'
         )
     if not is_percent:
-        _check_kind_without_base(region, groups)
-        return "counts", set()
-    if (several and len(several) < len(groups[0])) or _CHOOSE.search(titles):
-        return "column", several
-    _check_kind_signs(region, groups)
-    raise region.fail(start, None, "the percentages add up to 100 neither in rows, nor in columns, nor all together")
+        _check_kind_without_base(region, sides)
+        return "counts"
+    if is_choice:
+        return "column"
+    _check_kind_signs(region, sides)
+    raise region.fail("the percentages add up to 100 neither in rows, nor in columns, nor all together")
 
 
-def _check_kind_signs(region: Region, groups: Sequence[list[LineGroup]]) -> None:
-    """Raise with the place of a percentage over 100, or of a line without percent signs beside others."""
-    for rows, columns in product(*groups):
+def _check_kind_signs(region: Region, sides: Sequence[LineGroups]) -> None:
+    """Raise with the place of a percentage over 100, or of a row without percent signs."""
+    for rows, columns in product(*(side.groups for side in sides)):
         for row, _ in rows.lines:
             texts = {column: region.grid.cells[row][column] for column, _ in columns.lines}
             if not any("%" in text for text in texts.values()):
-                raise region.fail(row, None, "it has no percent signs, as others have: say whether it is a base")
+                raise region.fail("it has no percent signs, as others have: say whether it is a base", row)
             for column, text in texts.items():
                 if region.number(row, column) > 100:
-                    raise region.fail(row, column, f"{text.strip()!r} is over 100, and no percentage can be")
+                    raise region.fail(f"{text.strip()!r} is over 100, and no percentage can be", row, column)
 
 
-def _check_kind_without_nets(region: Region, groups: Sequence[list[LineGroup]], fits: dict[int, bool]) -> None:
+def _check_kind_without_nets(region: Region, rows: LineGroup, columns: Sequence[LineGroup]) -> None:
     """Raise where answers without one of them would add up to 100: it may be the sum of some of the others."""
-    for rows in groups[0]:
-        at = rows.inner
-        numbers = region.numbers(at, [column for columns in groups[1] for column in columns.inner])
-        for place in range(len(at)) if not fits[id(rows)] and len(at) > 2 and not np.isnan(numbers).any() else ():
-            rest = np.delete(numbers, place, 0)
-            if adds_up(rest.sum(0), rest):
-                raise region.fail(
-                    at[place], None, "the other answers add up to 100: if it is a sum of some, skip its row"
-                )
+    numbers = region.numbers(rows.inner, [column for group in columns for column in group.inner])
+    if len(numbers) > 2 and not np.isnan(numbers).any():
+        for place in _extra_to_hundred(numbers):
+            raise region.fail(
+                "the other answers add up to 100: if it is a sum of some, skip its row", rows.inner[place]
+            )
 
 
-def _check_kind_without_base(region: Region, groups: Sequence[list[LineGroup]]) -> None:
+def _check_kind_without_base(region: Region, sides: Sequence[LineGroups]) -> None:
     """Raise where numbers without one row, or column, would add up to 100: it may be a base."""
-    for rows, columns in product(*groups):
-        at = rows.inner, columns.inner
-        numbers = region.numbers(*at)
-        for axis in (0, 1):
-            for place in range(numbers.shape[axis]) if min(numbers.shape) > 1 and numbers.shape[axis] > 2 else ():
-                rest = np.delete(numbers, place, axis)
-                if adds_up(rest.sum(axis), rest):
-                    row, column = (at[0][place], None) if axis == 0 else (at[0][0], at[1][place])
-                    raise region.fail(
-                        row, column, "the other numbers add up to 100: say whether this is a base, or kind = 'counts'"
-                    )
+    for rows, columns in product(*(side.groups for side in sides)):
+        numbers = region.numbers(rows.inner, columns.inner)
+        for lines, values in ((rows, numbers), (columns, numbers.T)):
+            for place in _extra_to_hundred(values) if min(values.shape) > 1 and len(values) > 2 else ():
+                problem = "the other numbers add up to 100: say whether this is a base, or kind = 'counts'"
+                raise region.fail_line(lines.inner[place], lines is rows, problem)
+
+
+def _extra_to_hundred(numbers: Floats) -> Iterator[int]:
+    """Yield the rows of numbers without which the others add up to 100."""
+    for place in range(len(numbers)):
+        others = np.delete(numbers, place, 0)
+        if adds_up(others.sum(0), others):
+            yield place

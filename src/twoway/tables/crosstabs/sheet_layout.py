@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from twoway.data.columns import read_toml
 from twoway.data.files.spreadsheets import spreadsheet_column
-from twoway.data.toml_text import toml_inline_table, toml_key, toml_value
+from twoway.data.toml_text import toml_key, toml_value
 from twoway.errors import DataError, check_known, errors_at
 from twoway.schema import first_duplicate
 from twoway.storage.atomic_files import atomic_file
@@ -162,43 +162,41 @@ class SheetLayout:
 
     def to_toml(self) -> str:
         """Return the layout as the text of a TOML file."""
-        lines = [_HEAD]
-        lines += [f"areas = {toml_value(self.areas)}"] if self.areas else []
-        lines += [f"exact = {toml_value([list(names) for names in self.exact])}"] if self.exact else []
+        lines = [_HEAD, *_layout_settings({"areas": self.areas, "exact": self.exact or None})]
         if self.impossible:
-            lines += ["impossible = [", *(f"  {toml_inline_table(rule)}," for rule in self.impossible), "]"]
+            lines += ["impossible = [", *(f"  {toml_value(rule)}," for rule in self.impossible), "]"]
         if self.symbols:
             lines += ["[symbols]", *(f"{toml_key(sign)} = {toml_value(to)}" for sign, to in self.symbols.items())]
         for block in self.blocks:
-            lines += ["", "[[table]]"]
-            for what in ("file", "sheet", "area", "kind", "total"):
-                lines += [f"{what} = {toml_value(getattr(block, what))}"] if getattr(block, what) else []
-            lines += ["letters = true"] if block.letters else []
-            lines += [f"within = {toml_inline_table(block.within)}"] if block.within else []
+            settings = {what: getattr(block, what) for what in ("file", "sheet", "area", "kind", "total", "letters")}
+            lines += ["", "[[table]]", *_layout_settings(settings)]
+            lines += [f"within = {toml_value(block.within)}"] if block.within else []
             for side in _SIDES:
                 roles = getattr(block, f"{side[:-1]}_roles")
-                for role in get_args(Role):
-                    own = [place for place, one in roles.items() if one == role]
-                    lines += [f"{role}_{side} = {toml_value(_layout_places_text(own, side))}"] if own else []
-            for side in _SIDES:
+                places = {role: [place for place, own in roles.items() if own == role] for role in get_args(Role)}
+                lines += _layout_settings(
+                    {f"{role}_{side}": _layout_places_text(places[role], side) for role in places}
+                )
+            for side, other in (_SIDES, _SIDES[::-1]):
                 for group in getattr(block, side):
+                    categories = [labels[0] if len(labels) == 1 else labels for labels in group.categories]
                     lines += ["", f"[[table.{side}]]", f"variables = {toml_value(group.variables)}"]
-                    lines.append(f"{side} = {toml_value(_layout_places_text(group.at, side))}")
-                    if group.several:
-                        lines.append("several = true")
-                    if group.labels:
-                        other = _SIDES[1 - _SIDES.index(side)]
-                        lines.append(f"labels = {toml_value(_layout_places_text(group.labels, other))}")
-                    elif group.variables:
-                        flat = [one[0] if len(one) == 1 else one for one in group.categories]
-                        lines.append(f"categories = {toml_value(flat)}")
+                    settings = {side: _layout_places_text(group.at, side), "several": group.several}
+                    settings["labels"] = _layout_places_text(group.labels, other)
+                    settings["categories"] = categories if group.variables and not group.labels else None
+                    lines += _layout_settings(settings)
         for name, members_of in self.groups.items():
-            lines += ["", f"[groups.{toml_key(name)}]"]
-            lines += [f"{toml_key(label)} = {toml_value(list(members))}" for label, members in members_of.items()]
+            lines += ["", f"[groups.{toml_key(name)}]", *_layout_settings(members_of)]
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
 _SIDES = ("rows", "columns")
+_NOT_SET = (None, False, "")
+
+
+def _layout_settings(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings as TOML, without those that are not set."""
+    return [f"{toml_key(name)} = {toml_value(value)}" for name, value in settings.items() if value not in _NOT_SET]
 
 
 def _layout_labels(content: Any, what: str) -> dict[str, tuple[str, ...]]:

@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from twoway.tables.crosstabs.sheet_layout import Role
+from twoway.tables.crosstabs.sheet_layout import Role, TableLines
 from twoway.tables.crosstabs.sheet_words import plain_words, role_in_words, statistic_in_words
 
 Path = tuple[str, ...]
@@ -39,6 +40,8 @@ class LineGroup:
     names: list[str | None]
     lines: list[tuple[int, Path]] = field(default_factory=list)
     roles: dict[int, Role] = field(default_factory=dict)
+    several: bool = False
+    """Whether people could choose several of the categories."""
 
     def labels(self, depth: int) -> list[str]:
         """Return the categories of one of the variables."""
@@ -48,6 +51,31 @@ class LineGroup:
     def inner(self) -> list[int]:
         """The lines that are no subtotals."""
         return [at for at, path in self.lines if all(path)]
+
+    @property
+    def table_lines(self) -> TableLines:
+        """The lines as a layout has them, once all variables have a name."""
+        at, categories = zip(*sorted(self.lines), strict=True)
+        return TableLines(tuple(map(str, self.names)), at, categories, several=self.several)
+
+
+class LineGroups(NamedTuple):
+    """The groups of all rows, or of all columns, and the roles of lines that belong to every group."""
+
+    groups: list[LineGroup]
+    roles: dict[int, Role]
+
+    @property
+    def at(self) -> list[int]:
+        """The positions of all lines of categories."""
+        return [at for group in self.groups for at, _ in group.lines]
+
+    def parts(self) -> Iterator[tuple[tuple[TableLines, ...], dict[int, Role]]]:
+        """Yield all groups with their roles together, or one by one where groups have totals or bases of their own."""
+        is_together = not any(group.roles for group in self.groups)
+        for groups in [self.groups] if is_together else [[group] for group in self.groups]:
+            roles = {**self.roles, **{at: role for group in groups for at, role in group.roles.items()}}
+            yield tuple(group.table_lines for group in groups), dict(sorted(roles.items()))
 
 
 def clean_line_label(text: str) -> str:
@@ -70,13 +98,13 @@ def mark_statistic_lines(lines: list[Line]) -> None:
             continue
         if depth == 1 and not {"count", "share"} & set(kinds):
             continue
-        kept = "count" if "count" in kinds else "share"
+        statistic = "count" if "count" in kinds else "share"
         for line in lines:
             if not line.path:
                 continue
             kind = statistic_in_words(line.path[level])
             line.path = line.path[:-1] if level else line.path[1:]
-            if kind != kept:
+            if kind != statistic:
                 line.role = "skip"
         return
 
@@ -99,14 +127,13 @@ def mark_parent_lines(lines: list[Line]) -> None:
             line.role = "total"
 
 
-def split_lines(lines: Sequence[Line], evidence: Evidence) -> tuple[list[LineGroup], dict[int, Role]]:
+def split_lines(lines: Sequence[Line], evidence: Evidence) -> LineGroups:
     """Return the groups of lines, each with its variables, and the roles of lines that belong to all of them."""
     plain = [line for line in lines if line.role is None]
     alone = [line for line in lines if line.role == "total" and not line.path]
     if not plain and len(alone) == 1:  # a topline: numbers of everybody
-        return [LineGroup([], [(alone[0].at, ())])], {
-            line.at: line.role for line in lines if line.role and line is not alone[0]
-        }
+        roles = {line.at: line.role for line in lines if line.role and line is not alone[0]}
+        return LineGroups([LineGroup([], [(alone[0].at, ())])], roles)
     if not plain:
         raise Ambiguous(lines[0].at if lines else 0, "there are no rows or columns of categories, only totals")
     groups = list(_split_plain_lines([(line.at, line.path) for line in plain], evidence))
@@ -128,7 +155,7 @@ def split_lines(lines: Sequence[Line], evidence: Evidence) -> tuple[list[LineGro
             shared[line.at] = "skip"
         else:
             raise Ambiguous(line.at, f"the base {'/'.join(line.path)!r} belongs to no group of rows or columns")
-    return groups, shared
+    return LineGroups(groups, shared)
 
 
 def _split_plain_lines(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[LineGroup]:

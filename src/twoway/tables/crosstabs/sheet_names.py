@@ -72,12 +72,9 @@ def name_groups(region: Region, n_labels: int, groups: Sequence[list[LineGroup]]
         if region.is_draft:
             slot.group.names[slot.depth] = f"{NO_NAME}{' / '.join(slot.group.labels(slot.depth)[:3])}"
             continue
-        at = slot.group.lines[0][0]
-        header = region.header[-1] if region.header else region.body[0]
-        row, column = (at, None) if slot.is_row else (header, at)
-        raise region.fail(
-            row,
-            column,
+        raise region.fail_line(
+            slot.group.lines[0][0],
+            slot.is_row,
             f"the variable of {shortlist(slot.group.labels(slot.depth), 4)} has no name; give it in a corner cell, as "
             "in 'age × vote', a title such as 'Age by vote', the file name age_x_vote.csv or a layout",
         )

@@ -47,15 +47,24 @@ class Region:
         """Return the numbers of some rows, or of some columns as if they were rows."""
         return self.numbers(at, across) if is_rows else self.numbers(across, at).T
 
-    def fail(self, row: int, column: int | None, text: str) -> DataError:
-        """Return the error for a sheet that may be read in several ways, or in none."""
+    def fail(self, text: str, row: int | None = None, column: int | None = None) -> DataError:
+        """Return the error for a sheet that may be read in several ways, or in none.
+
+        Without a row, its place is the label of the column, or the first row of numbers.
+        """
+        if row is None:
+            row = self.header[-1] if self.header and column is not None else self.body[0]
         return DataError(
             f"{self.grid.place(row, column)}: {text}; `twoway tables read` and --layout can say what it is"
         )
 
+    def fail_line(self, at: int, is_rows: bool, text: str) -> DataError:
+        """Return the error for a row, or for a column."""
+        return self.fail(text, row=at) if is_rows else self.fail(text, column=at)
+
     @property
     def all_titles(self) -> list[str]:
-        """Return what is written above a self."""
+        """What is written above the table."""
         return [self.grid.heading, *self.titles] if self.grid.heading else self.titles
 
     def count_label_columns(self) -> int:
@@ -77,7 +86,7 @@ class Region:
             n_words = sum(np.isnan(self.number_in(text, self.letters)) and len(text) > 3 for text in texts if text)
             if n_words and columns and n_words * 2 >= len([text for text in texts if text]):
                 problem = f"{texts[0]!r} is a label beside numbers: there may be two tables side by side"
-                raise self.fail(self.body[0], column, problem)
+                raise self.fail(problem, self.body[0], column)
             if n_numbers:
                 columns.append(column)
         return columns
@@ -108,7 +117,7 @@ class Region:
                 elif all(cell.strip().casefold().lstrip("( ").startswith("n") for cell in cells[row] if cell.strip()):
                     lines.append(Line(row, ("Base",)))
                 else:
-                    raise self.fail(row, None, "it has numbers but no label")
+                    raise self.fail("it has numbers but no label", row)
                 continue
             # A label stands for the rows below it until the next one.
             outer = [*outer[: filled[0]], *texts[filled[0] :]]
@@ -124,7 +133,7 @@ class Region:
         """Return the columns of numbers with their labels."""
         cells = self.grid.cells
         if not self.header and len(columns) > 1:
-            raise self.fail(self.body[0], columns[0], "no line above the numbers says what the columns are")
+            raise self.fail("no line above the numbers says what the columns are", column=columns[0])
         lines = []
         for column in columns:
             path = []
@@ -136,7 +145,7 @@ class Region:
                 if text:
                     path += [clean_line_label(part) for part in text.split("!!")]
             if self.header and not path:
-                raise self.fail(self.body[0], column, "its numbers have no label above them")
+                raise self.fail("its numbers have no label above them", self.body[0], column)
             lines.append(Line(column, tuple(path)))
         tops = {line.path[0] for line in lines if len(line.path) > 1}
         if len(tops) == 1 and is_measure_word(*tops):

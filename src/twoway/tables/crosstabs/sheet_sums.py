@@ -10,11 +10,10 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError
-from twoway.tables.crosstabs.cells import rounded_cells_unit
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
-    from twoway.tables.crosstabs.sheet_table import Printed, SheetTable
+    from twoway.tables.crosstabs.sheet_table import SheetTable
 
 _MOST_LINES = 2000  # a longer list of areas or cells is not searched for sums
 
@@ -44,18 +43,14 @@ def adds_up(sums: Floats, numbers: Floats) -> bool:
     >>> adds_up(shares.sum(axis=1), shares), adds_up(few_people.sum(axis=1), few_people)
     (True, False)
     """
-    known = sums[~np.isnan(sums)]
-    if not known.size:
-        return False
-    scale = 100.0 if float(np.median(known)) > 10 else 1.0
-    n_terms = numbers.size // sums.size
-    if n_terms < 2 or np.abs(known - scale).max() > max(0.5 * n_terms, 1.0):
+    known, n_terms = sums[~np.isnan(sums)], numbers.size // max(sums.size, 1)
+    scale, most = scale_of_sums(known, n_terms, 1.0, is_percent=False)
+    farthest = float(np.abs(known - scale).max(initial=0.0))
+    if not known.size or n_terms < 2 or farthest > most:
         return False
     decimals = max((len(f"{x:.10g}".partition(".")[2]) for x in numbers.ravel() if not np.isnan(x)), default=0)
-    if scale == 1.0 and decimals == 0:
-        return False  # few people, not shares
-    slack = min(0.5 * n_terms, 4 * np.sqrt(n_terms / 12)) * 10.0**-decimals
-    return bool((np.abs(known - scale) <= max(slack, 1e-3 * scale) * (1 + 1e-9)).all())
+    is_few_people = scale == 1.0 and decimals == 0
+    return not is_few_people and farthest <= scale_of_sums(known, n_terms, 10.0**-decimals, is_percent=False)[1]
 
 
 def find_sums(numbers: Floats, candidates: Sequence[int]) -> list[int]:
@@ -119,7 +114,8 @@ def check_sums(table: SheetTable) -> None:
                     f"{float(margin.values[tuple(wrong[0])]):g}, not {scale:g}; if it is the sum of some categories, "
                     "skip it in a layout: skip_rows, skip_columns"
                 )
-    is_off = np.abs(sums - scale) > tolerance + table.slack.sum(axis=others, keepdims=True)
+    low, high = (bounds.sum(axis=others, keepdims=True) for bounds in (table.low, table.high))
+    is_off = (low > scale + tolerance) | (high < scale - tolerance)
     wrong = np.argwhere(is_off & (sums != 0))  # 0 are groups of nobody
     if wrong.size:
         where = tuple(wrong[0])
@@ -127,29 +123,6 @@ def check_sums(table: SheetTable) -> None:
         raise DataError(
             f"{table.place(where)}: the percentages of {of} in {table.name} add up to {float(sums[where]):g}, not to "
             f"{scale:g}, of kind {table.kind!r}; if people could choose several, say several = true in the layout"
-        )
-
-
-def check_total_is_sum(table: SheetTable, axes: tuple[int, ...], index: tuple[int, ...], printed: Printed) -> None:
-    """Raise where a total is not the sum of its cells; a percentage beside counts is no total of them."""
-    if printed.cell.is_percent != table.is_percent:
-        return
-    chosen = [slice(None)] * table.values.ndim
-    for axis, code in zip(axes, index, strict=True):
-        chosen[axis] = slice(code, code + 1)
-    cells = table.values[tuple(chosen)]
-    total = float(cells.sum())
-    tolerance = (
-        0.5 * rounded_cells_unit(np.append(table.values, printed.cell.value), table.step) * (cells.size + 1)
-        + 1e-6 * total
-        + float(table.slack[tuple(chosen)].sum())
-    )
-    if abs(printed.cell.value - total) > tolerance:
-        of = shortlist([table.categories[axis][code] for axis, code in zip(axes, index, strict=True)]) or "all cells"
-        raise DataError(
-            f"{table.grid.place(printed.row, printed.column)}: {printed.cell.value:g} is taken for the total of {of} "
-            f"in {table.name}, but the cells add up to {total:g}; correct it, or skip its row or column in a layout if "
-            "it counts others, too"
         )
 
 

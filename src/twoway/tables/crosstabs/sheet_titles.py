@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
+from twoway.tables.crosstabs.crosstabs import TableKind
 from twoway.tables.crosstabs.sheet_words import is_area_word
 
 _TABLE_NUMBER = re.compile(
     r"^\s*(table|tab\.|figure|exhibit)\s*[\w.-]*\d\w*\s*[.:)–-]*\s*|^\s*\d+[.)]\s+", re.IGNORECASE
 )
 _JOINED = re.compile(r"\s*[×*\\/|]\s*|\s*,?\s+by\s+|\s+x\s+|\s+vs\.?\s+|\s*,\s*(?:and\s+)?|\s+and\s+", re.IGNORECASE)
+_KINDS: dict[TableKind, re.Pattern[str]] = {
+    "row": re.compile(r"\brow[- ]?(%|per ?cent|pct)|% (with)?in row"),
+    "column": re.compile(r"\bcol(umn)?[- ]?(%|per ?cent|pct)|% (with)?in col"),
+    "joint": re.compile(r"(%|per ?cent(age)?s?) of (all|the total|total|everyone|respondents)"),
+}
 _QUESTION = re.compile(r".*\?\W*(\(.*\))?|q\.? ?\d+\w?\b.+", re.IGNORECASE | re.DOTALL)
 
 
@@ -47,18 +53,11 @@ def area_of_title(title: str) -> str:
 
 def records_of_title(title: str) -> float | None:
     """Return the number of records that a title gives: 1204 for "all adults (n = 1,204)"."""
-    found = re.search(r"\b[nN]\s*=\s*(\d[\d,]*)", title)
-    return float(found[1].replace(",", "")) if found else None
+    match = re.search(r"\b[nN]\s*=\s*(\d[\d,]*)", title)
+    return float(match[1].replace(",", "")) if match else None
 
 
-def kind_of_title(title: str) -> str | None:
+def kind_of_title(title: str) -> TableKind | None:
     """Return the kind of percentages that a title names."""
     words = " ".join(title.casefold().split())
-    for kind, pattern in (
-        ("row", r"\brow[- ]?(%|per ?cent|pct)|% (with)?in row"),
-        ("column", r"\bcol(umn)?[- ]?(%|per ?cent|pct)|% (with)?in col"),
-        ("joint", r"(%|per ?cent(age)?s?) of (all|the total|total|everyone|respondents)"),
-    ):
-        if re.search(pattern, words):
-            return kind
-    return None
+    return next((kind for kind, pattern in _KINDS.items() if pattern.search(words)), None)

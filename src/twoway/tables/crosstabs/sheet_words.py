@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from twoway.category_labels import Label
+from twoway.tables.published.ranges import range_of_label
 
 if TYPE_CHECKING:
     from twoway.tables.crosstabs.sheet_layout import Role
@@ -44,10 +46,7 @@ _MEASURE = re.compile(
     r"(number|no\.|percent\w*|%|persons|people|population|counts?|households|estimates?|thousands|frequency)\b.*|\(?%\)?"
 )
 _SEX = re.compile(r"m|f|w|male|female|males|females|man|woman|men|women|boys|girls")
-_AGE = re.compile(
-    r"(aged? )?(\d{1,3} ?(-|–|_|to) ?\d{1,3}|u(nder)? ?_?\d{1,3}|<\d{1,3}|less than \d{1,3}"
-    r"|\d{1,3} ?(\+|up|plus|and (over|older|up|above)|or (over|older|more)|years and over))( years?( old| of age)?)?"
-)
+_NO_AGE = 1000
 
 
 def plain_words(label: str) -> str:
@@ -125,5 +124,6 @@ def variable_in_words(labels: Sequence[str]) -> str | None:
     words = [plain_words(label) for label in labels]
     if len(words) == 2 and all(map(_SEX.fullmatch, words)):
         return "sex"
-    n_ages = sum(bool(_AGE.fullmatch(one)) for one in words)
-    return "age" if len(words) > 1 and n_ages >= max(2, len(words) - 1) else None
+    ranges = [own for own in map(range_of_label, words) if own is not None and own[0] < own[1]]
+    n_ages = sum(not any(_NO_AGE <= abs(end) < math.inf for end in ends) for ends in ranges)
+    return "age" if n_ages >= max(2, len(words) - 1) else None

@@ -74,15 +74,15 @@ def _factor_wide_tokens(tokens: set[Labels]) -> list[list[Labels]] | None:
     for prefix, suffixes in after.items():
         if len(suffixes) > 1:
             groups.setdefault(frozenset(suffixes), []).append(prefix)
-    found = [(prefixes, suffixes) for suffixes, prefixes in groups.items() if len(prefixes) > 1]
-    if not found:
+    splits = [(prefixes, suffixes) for suffixes, prefixes in groups.items() if len(prefixes) > 1]
+    if not splits:
         return None
 
     def merit(one: tuple[list[Labels], frozenset[Labels]]) -> tuple[int, int, int]:
         prefixes, suffixes = one
         return len(prefixes) * len(suffixes), -len(prefixes), sum(map(len, prefixes))
 
-    first, last = max(found, key=merit)
+    first, last = max(splits, key=merit)
     inner = _factor_wide_tokens(set(last))
     if inner is not None and np.prod([len(part) for part in inner]) == len(last):
         return [sorted(first), *inner]

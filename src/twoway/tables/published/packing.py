@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.schema import Schema
-from twoway.tables.published.numbers import Labels
 from twoway.tables.published.table import PublishedMean, PublishedTable
 
 if TYPE_CHECKING:
     from twoway.tables.published.tables import PublishedTables
+
+# What the header says of each table, in this order.
+_FIELDS = ("variables", "categories", "given", "within", "weight", "totals", "name", "notes", "rounded_to")
 
 
 def packed_tables(published: PublishedTables) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -23,11 +25,11 @@ def packed_tables(published: PublishedTables) -> tuple[dict[str, Any], dict[str,
     header: dict[str, Any] = {
         "schema": published.schema.to_dict(),
         "tables": [_packed_table(table) for table in published.tables],
-        "means": [[m.variable, m.mean, m.people, _pack_labels(m.within)] for m in published.means],
-        "groups": [[name, _pack_labels(own)] for name, own in published.groups.items()],
-        "impossible": [_pack_labels(rule) for rule in published.impossible],
-        "exact": [list(names) for names in published.exact],
-        "notes": list(published.reading_notes),
+        "means": [(m.variable, m.mean, m.people, [*m.within.items()]) for m in published.means],
+        "groups": [(name, [*own.items()]) for name, own in published.groups.items()],
+        "impossible": [[*rule.items()] for rule in published.impossible],
+        "exact": published.exact,
+        "notes": published.reading_notes,
     }
     # One array for all tables: a file of many tables would have too many arrays, and some too many axes.
     arrays = {what: _packed(getattr(table, what) for table in published.tables) for what in ("counts", "low", "high")}
@@ -47,14 +49,14 @@ def unpacked_tables(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     ]
     counts, low, high = (_unpacked(arrays[what], shapes) for what in ("counts", "low", "high"))
     totals = iter(_unpacked(arrays["totals"], of_totals))
-    tables = tuple(_unpacked_table(*one, totals) for one in zip(header["tables"], counts, low, high, strict=True))
+    tables = tuple(_unpacked_table(*own, totals) for own in zip(header["tables"], counts, low, high, strict=True))
     return {
         "schema": Schema.from_dict(header["schema"]),
         "tables": tables,
-        "means": tuple(PublishedMean(str(v), float(m), float(n), _unpack_labels(w)) for v, m, n, w in header["means"]),
-        "groups": {str(name): _unpack_labels(own) for name, own in header["groups"]},
-        "impossible": tuple(_unpack_labels(rule) for rule in header["impossible"]),
-        "exact": tuple(tuple(map(str, names)) for names in header["exact"]),
+        "means": tuple(PublishedMean(v, float(m), float(n), dict(_tuples(w))) for v, m, n, w in header["means"]),
+        "groups": {name: dict(own) for name, own in _tuples(header["groups"])},
+        "impossible": tuple(map(dict, _tuples(header["impossible"]))),
+        "exact": _tuples(header["exact"]),
         "reading_notes": tuple(map(str, header["notes"])),
     }
 
@@ -68,42 +70,19 @@ def _unpacked(flat: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[Float
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def _pack_labels(named: Mapping[Any, Labels]) -> list[list[Any]]:
-    return [[name, list(labels)] for name, labels in named.items()]
-
-
-def _unpack_labels(pairs: Iterable[Any]) -> dict[Any, Labels]:
-    return {name: tuple(labels) for name, labels in pairs}
-
-
 def _packed_table(table: PublishedTable) -> dict[str, Any]:
-    return {
-        "variables": list(table.variables),
-        "categories": [list(labels) for labels in table.categories],
-        "given": list(table.given),
-        "within": _pack_labels(table.within),
-        "weight": table.weight,
-        "totals": [list(axes) for axes in table.totals],
-        "name": table.name,
-        "notes": list(table.notes),
-        "rounded_to": table.rounded_to,
-    }
+    fields = {name: getattr(table, name) for name in _FIELDS}
+    return {**fields, "within": [*table.within.items()], "totals": [*table.totals]}
 
 
 def _unpacked_table(
     header: Mapping[str, Any], counts: Floats, low: Floats, high: Floats, totals: Iterator[Floats]
 ) -> PublishedTable:
-    return PublishedTable(
-        tuple(map(str, header["variables"])),
-        tuple(tuple(labels) for labels in header["categories"]),
-        counts,
-        low,
-        high,
-        given=tuple(map(str, header["given"])),
-        within=_unpack_labels(header["within"]),
-        weight=float(header["weight"]),
-        totals={tuple(axes): next(totals) for axes in header["totals"]},
-        name=str(header["name"]),
-        notes=tuple(map(str, header["notes"])),
-        rounded_to=float(header["rounded_to"]),
-    )
+    fields = {name: _tuples(header[name]) for name in _FIELDS}
+    fields |= {"within": dict(fields["within"]), "totals": {axes: next(totals) for axes in fields["totals"]}}
+    return PublishedTable(counts=counts, low=low, high=high, **fields)
+
+
+def _tuples(content: Any) -> Any:
+    """Return the content of a header with tuples in place of lists."""
+    return tuple(map(_tuples, content)) if isinstance(content, list) else content

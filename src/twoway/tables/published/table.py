@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.errors import DataError, check_known
 from twoway.schema import first_duplicate
-from twoway.tables.published.numbers import Axes, Labels, TableNumbers, published_number, published_numbers
+from twoway.tables.crosstabs.sheets import Axes, Sheet
+from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
+from twoway.tables.published.numbers import (
+    Labels,
+    people_of_errors,
+    read_published_numbers,
+    with_bounds_of_people,
+    with_guessed_counts,
+    with_guessed_shares,
+)
 from twoway.text import counted, crossed_text
 
 _KINDS = ("counts", "shares")
@@ -201,16 +210,52 @@ class PublishedTable:
         names, asked = published_labels(variables), published_labels(given)
         called = name or crossed_text(names)
         check_known("kind of numbers", _KINDS, kind)
-        raw = published_numbers(names, numbers, called)
-        cells = {labels: published_number(value, labels, called, symbols or {}) for labels, value in raw.items()}
-        fields = TableNumbers.of(names, cells, called).fields(
-            is_shares=kind == "shares",
-            given=asked,
-            total=total,
-            standard_errors=standard_errors,
-            rounded_to=rounded_to,
-        )
-        return cls(**fields, given=asked, within={key: published_labels(one) for key, one in (within or {}).items()})
+        check_known("variable", names, *asked, where=f" to be given in table {called}")
+        sheet = read_published_numbers(called, names, numbers, symbols or {})
+        universe = {key: published_labels(one) for key, one in (within or {}).items()}
+        if kind == "shares" or asked:
+            axes = tuple(map(names.index, asked))
+            sheet, base = with_guessed_shares(sheet, axes), sheet.base(axes, "unweighted", "base")
+            people = None if base is None else base.values
+            table = table_of_shares(sheet, axes, people, total, given=asked, within=universe)
+        else:
+            sheet = with_guessed_counts(with_bounds_of_people(sheet), rounded_to)
+            table = table_of_counts(sheet, sheet.totals, rounded_to=rounded_to, within=universe)
+        if standard_errors is None:
+            return table
+        n = table.counts.sum() if kind == "counts" else 1.0
+        return replace(table, weight=people_of_errors(table.shares, sheet, standard_errors, n))
+
+
+def table_of_counts(
+    sheet: Sheet, totals: Mapping[Axes, Floats], *, rounded_to: float = 0.0, **fields: Any
+) -> PublishedTable:
+    """Return a table of counts that were rounded to a unit."""
+    half = np.where(sheet.is_open, 0.0, 0.5 * rounded_to)
+    low, high = np.maximum(sheet.low - half, 0.0), sheet.high + half
+    return _table_of_sheet(sheet, sheet.values, low, high, totals=totals, rounded_to=rounded_to, **fields)
+
+
+def table_of_shares(
+    sheet: Sheet, axes: Axes, people: Floats | None, total: float | None, **fields: Any
+) -> PublishedTable:
+    """Return a table of shares, of people in each category that is given, or of an assumed number, with a note."""
+    others = tuple(axis for axis in range(sheet.values.ndim) if axis not in axes)
+    sums = sheet.values.sum(axis=others, keepdims=True)
+    notes: tuple[str, ...] = ()
+    if people is None:
+        notes = () if total else (f"{sheet.name} has {NO_TOTAL} {NOMINAL_TOTAL:g} records",)
+        people = np.full([sheet.values.shape[axis] for axis in axes], (total or NOMINAL_TOTAL) / sums.size)
+    unit = np.expand_dims(np.maximum(people, 1e-9), others) / np.where(sums > 0, sums, 1.0)
+    # Rounding of shares is part of their error; only bounds are left open.
+    counts, low, high = (numbers * unit for numbers in (sheet.values, sheet.low, sheet.high))
+    return _table_of_sheet(sheet, counts, low, high, notes=notes, **fields)
+
+
+def _table_of_sheet(sheet: Sheet, counts: Floats, low: Floats, high: Floats, **fields: Any) -> PublishedTable:
+    for numbers in (counts, low, high):
+        numbers.flags.writeable = False
+    return PublishedTable(sheet.variables, sheet.categories, counts, low, high, name=sheet.name, **fields)
 
 
 def published_labels(given: Any) -> tuple[Any, ...]:

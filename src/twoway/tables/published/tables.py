@@ -17,7 +17,7 @@ from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameEr
 from twoway.schema import Schema
 from twoway.storage.container import read_container, write_container
 from twoway.tables.crosstabs.cells import empty_cells_notes
-from twoway.tables.crosstabs.sheets import sheet_categories, sheet_label_codes
+from twoway.tables.crosstabs.sheet_labels import sheet_categories, sheet_label_codes
 from twoway.tables.flat_counts import flat_entries
 from twoway.tables.published.numbers import Labels
 from twoway.tables.published.packing import packed_tables, unpacked_tables
@@ -114,17 +114,17 @@ class PublishedTables:
             if isinstance(tables, Mapping)
             else list(tables)
         )
-        own = [table for one in given for table in _as_published_tables(one)]
+        own = [table for one in given for table in as_published_tables(one)]
         if not own:
             raise DataError("there is no table; at least one is needed")
         coarse = {
             name: {label: tuple(members) for label, members in labels.items()}
             for name, labels in (groups or {}).items()
         }
-        found = find_published_schema(own, coarse) if schema is None else schema
-        check_known("variable", found.names, *coarse, where=" with groups of categories")
+        schema = find_published_schema(own, coarse) if schema is None else schema
+        check_known("variable", schema.names, *coarse, where=" with groups of categories")
         rules = tuple({name: published_labels(wanted) for name, wanted in rule.items()} for rule in impossible)
-        return cls(found, tuple(own), tuple(means), coarse, rules, tuple(map(published_labels, exact)))
+        return cls(schema, tuple(own), tuple(means), coarse, rules, tuple(map(published_labels, exact)))
 
     def __post_init__(self) -> None:
         for table in self.tables:
@@ -331,8 +331,8 @@ class PublishedTables:
         for other in sorted({one for universe in universes for one in universe} - {position}):
             if not all(set(universe) == {other} for universe in universes):
                 continue
-            told = {code for universe in universes for code in universe[other]}
-            for code in sorted(set(range(self.schema.sizes[other])) - told):
+            known = {code for universe in universes for code in universe[other]}
+            for code in sorted(set(range(self.schema.sizes[other])) - known):
                 ruled = [rule for rule in self.rules if set(rule) == {position, other} and code in rule[other]]
                 impossible = {own for rule in ruled for own in rule[position]}
                 if len(impossible) < self.schema.sizes[position] - 1:
@@ -355,7 +355,7 @@ class PublishedTables:
             raise FileFormatError(f"{str(path)!r} is not a valid file of published tables: {error}") from error
 
 
-def _as_published_tables(given: Any) -> list[PublishedTable]:
+def as_published_tables(given: Any) -> list[PublishedTable]:
     """Return tables of any kind as published ones."""
     if isinstance(given, PublishedTable):
         return [given]

@@ -121,7 +121,7 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
 
 
 def test_survey_files_are_not_written():
-    from twoway.data.files.formats import written_format
+    from twoway.data.files.writing import written_format
 
     with pytest.raises(tw.FileFormatError, match=r"ends in '\.por'; records are written to \.csv"):
         written_format("a.por")

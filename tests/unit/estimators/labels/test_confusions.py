@@ -11,8 +11,8 @@ from twoway.estimators.labels.confusions import (
     USUAL_RIGHT,
     Confusions,
     class_of_components,
+    confusion_parameters,
     confusion_start_from_pairs,
-    confusion_step,
     fit_confusions,
     group_annotators,
     usual_confusions,
@@ -67,13 +67,16 @@ def test_a_pass_of_em(n_classes, n_gold):
     matrices, priors = random_matrices(n_annotators + 1, n_classes), np.arange(1.0, n_classes + 1)
     priors /= priors.sum()
     theta = pad_to_lanes(priors, np.vstack([matrices.reshape(-1, n_classes), np.eye(n_classes)]))
-    following, objective = confusion_step(CellSets.of_records(table.records, 1), table.largest_shares, 5.0)(theta)
+    sums = CellSets.of_records(table.records, 1).expected(theta, n_classes)
+    counts = sums.counts[:, :n_classes]
+    of_annotators = counts[1:-n_classes].reshape(matrices.shape)
+    shares, factors = confusion_parameters(counts[0], of_annotators, table.largest_shares, 5.0)
     options = (table.largest_shares, 5.0, USUAL_RIGHT, confusions._USUAL_LABELS)
     expected = slow.em_pass(pairs, table.gold, priors, matrices, *options)
-    np.testing.assert_allclose(following[0, :n_classes], expected[0])
-    np.testing.assert_allclose(following[1:-n_classes, :n_classes].reshape(matrices.shape), expected[1])
-    np.testing.assert_array_equal(following[-n_classes:, :n_classes], np.eye(n_classes))
-    assert -objective == pytest.approx(expected[2])
+    np.testing.assert_allclose(shares, expected[0])
+    np.testing.assert_allclose(factors[:-n_classes].reshape(matrices.shape), expected[1])
+    np.testing.assert_array_equal(factors[-n_classes:], np.eye(n_classes))
+    assert sums.log_likelihood == pytest.approx(expected[2])
 
 
 def test_posteriors():

@@ -170,7 +170,7 @@ def test_new_items():
 
 
 def test_strangers_are_average():
-    with pytest.warns(UserWarning, match="taken for average ones: 'ann', 'bob'"):
+    with pytest.warns(UserWarning, match="average annotators: 'ann', 'bob'"):
         found = MODEL.predict_proba((["a", "a", "b"], ["ann", "bob", "ann"], [1, 1, 1]))
     assert 0.5 < found.loc["b", 1] < found.loc["a", 1] < 1
 
@@ -264,8 +264,14 @@ MISTAKES = {
     ),
     "no column": (lambda: tw.LabelAggregator().fit({"item": [1], "anotator": [1], "label": [1]}), "did you mean 'anot"),
     "two arrays": (lambda: tw.LabelAggregator().fit(([1], [1])), "three arrays"),
-    "lengths": (lambda: tw.LabelAggregator().fit(([1, 2], [1], [1])), "differ in number: 2, 1 and 1"),
-    "new lengths": (lambda: MODEL.predict(([1, 2], [1], [1])), "differ in number: 2, 1 and 1"),
+    "lengths": (
+        lambda: tw.LabelAggregator().fit(([1, 2], [1], [1])),
+        "differ in length: 'item' has 2, 'annotator' has 1, 'label' has 1",
+    ),
+    "new lengths": (
+        lambda: MODEL.predict(([1, 2], [1], [1])),
+        "differ in length: 'item' has 2, 'annotator' has 1, 'label' has 1",
+    ),
     "no rows": (lambda: tw.LabelAggregator().fit(([], [], [])), "no label"),
     "only missing": (lambda: tw.LabelAggregator().fit(([1], [1], [None])), "no observed cell"),
     "no item": (lambda: tw.LabelAggregator().fit(([1, None], [1, 1], [1, 1])), "'item' is missing in row 1"),

@@ -13,8 +13,9 @@ from sklearn.model_selection import cross_val_score
 
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
-from twoway.estimators.ratings.kinds import fit_rating_kinds, rating_kinds_step, ratings_by_kinds
-from twoway.estimators.ratings.table import read_ratings
+from twoway.estimators.ratings.kinds import fit_rating_kinds, rating_kinds_parameters
+from twoway.estimators.ratings.model import ratings_by_model
+from twoway.estimators.ratings.table import RatingPairs, read_ratings
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.starts import random_start
 from twoway.solvers.theta import theta_of
@@ -54,9 +55,11 @@ def test_kinds_expect_what_the_joint_pmf_says(model, ratings):
         )
         users = np.full(len(items), model.users_.get_loc(user))
         expected = [given.expect(str(item)) for item in model.items_[items]]
-        np.testing.assert_allclose(ratings_by_kinds(model.pmf_, model.known_, users, items), expected, rtol=1e-10)
+        np.testing.assert_allclose(ratings_by_model(model.pmf_, model.known_, users, items), expected, rtol=1e-10)
         whole = np.reshape([np.asarray(given.marginal(str(item))) for item in model.items_[items]], (-1, 4))
-        np.testing.assert_allclose(model.model_.kinds.shares(model.known_, users, items), whole, rtol=1e-10, atol=1e-15)
+        np.testing.assert_allclose(
+            model.model_.kinds.shares(RatingPairs(model.known_, users, items)), whole, rtol=1e-10, atol=1e-15
+        )
 
 
 def test_a_prediction_is_the_mean_of_its_distribution(model):
@@ -120,7 +123,7 @@ def test_it_beats_the_averages_where_users_differ():
     assert model.rmse(test) < 0.97 * min(np.sqrt(((by - actual) ** 2).mean()) for by in (by_item, by_user))
     assert model.mae(test) < (by_item - actual).abs().mean()
     assert model.score(test) == -model.rmse(test)
-    compared = {one["rank"]: one["rmse"] for one in model.validation_}
+    compared = {candidate["rank"]: candidate["rmse"] for candidate in model.validation_}
     assert len(compared) > 2
     assert compared[model.rank_] == min(compared.values())
 
@@ -149,10 +152,11 @@ def test_a_pass_follows_its_formula():
             tilted = share[n] * (given + extra) / (usual + extra)
             drawn = counts[n, :, f] + smoothing * tilted / tilted.sum()
             factors[n, :, f] = drawn / drawn.sum()
-    following, at_start = rating_kinds_step(sets, 2, smoothing)(theta_of(pmf))
-    np.testing.assert_allclose(following[0, :2], (weights + smoothing) / (weights + smoothing).sum())
-    np.testing.assert_allclose(following[1:, :2], factors.reshape(24, 2))
-    assert at_start == pytest.approx(-log_likelihood)
+    sums = sets.expected(theta_of(pmf), 2)
+    following = rating_kinds_parameters(share, smoothing, sums.counts[:, :2])
+    np.testing.assert_allclose(following[0], (weights + smoothing) / (weights + smoothing).sum())
+    np.testing.assert_allclose(following[1], factors.reshape(24, 2))
+    assert sums.log_likelihood == pytest.approx(log_likelihood)
 
 
 def test_a_component_without_users_has_no_effect():
@@ -166,7 +170,14 @@ def test_a_component_without_users_has_no_effect():
 
 
 @pytest.mark.parametrize(
-    "make", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas, lambda frame: frame.to_dict("list")]
+    "make",
+    [
+        pd.DataFrame,
+        pl.DataFrame,
+        lambda frame: pl.DataFrame(frame).lazy(),
+        pa.Table.from_pandas,
+        lambda frame: frame.to_dict("list"),
+    ],
 )
 def test_long_tables_of_any_kind(ratings, model, make):
     pairs = ratings[["user", "item"]].assign(item=100)
@@ -174,6 +185,7 @@ def test_long_tables_of_any_kind(ratings, model, make):
     np.testing.assert_array_equal(same.predict(make(pairs)), model.predict(pairs))
 
 
+@pytest.mark.slow
 def test_wide_frames_are_long_tables(ratings, model):
     wide = ratings.pivot(index="user", columns="item", values="rating")
     pairs = ratings[["user", "item"]].assign(item=100)
@@ -185,6 +197,7 @@ def test_wide_frames_are_long_tables(ratings, model):
     assert list(numbered.users_) == list(range(len(wide)))
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_and_columns_does_not_matter(ratings, model):
     shuffled = ratings.sample(frac=1, random_state=1)[["rating", "item", "user"]]
     same = tw.RatingPredictor(rank=3, n_starts=2).fit(shuffled)
@@ -192,6 +205,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(ratings, model):
     np.testing.assert_allclose(same.predict(pairs), model.predict(pairs), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_other_names_of_columns_and_separate_ratings(ratings, model):
     named = ratings.rename(columns={"user": "who", "item": "what", "rating": "stars"})
     same = tw.RatingPredictor(rank=3, n_starts=2, columns=("who", "what", "stars")).fit(named)
@@ -200,6 +214,7 @@ def test_other_names_of_columns_and_separate_ratings(ratings, model):
     np.testing.assert_array_equal(same.pmf_.stacked, model.pmf_.stacked)
 
 
+@pytest.mark.slow
 def test_scikit_learn_can_clone_pickle_and_cross_validate(ratings, model):
     assert clone(model).get_params() == model.get_params()
     again = pickle.loads(pickle.dumps(model))
@@ -212,6 +227,7 @@ def test_scikit_learn_can_clone_pickle_and_cross_validate(ratings, model):
     assert (scores > -2).all()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_and_another_another(ratings, model):
     options = {"rank": 3, "n_starts": 2}
     np.testing.assert_array_equal(
@@ -229,6 +245,7 @@ def test_missing_ratings_are_ignored_and_users_without_ratings_are_kept(ratings,
     np.testing.assert_allclose(same.complete().loc["silent", 100], same.predict({"user": ["nobody"], "item": [100]})[0])
 
 
+@pytest.mark.slow
 def test_the_scale_may_be_wider_than_what_occurs(ratings):
     model = tw.RatingPredictor(rank=2, n_starts=1, scale=[0.5, 1, 2, 3, 4, 5]).fit(ratings)
     assert list(model.scale_) == [0.5, 1, 2, 3, 4, 5]
@@ -245,6 +262,7 @@ def test_one_rating_is_enough():
     assert model.predict_proba({"user": ["b"], "item": ["x"]}).tolist() == [[1.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ratings",
     [
@@ -272,6 +290,16 @@ def test_small_or_constant_ratings(ratings):
     assert model.converged_
 
 
+def test_arrow_dictionaries_keep_their_holes(ratings, model):
+    encoded = pa.table({name: pa.array(ratings[name].tolist()).dictionary_encode() for name in ratings})
+    hole = pa.array([None, *ratings["rating"].tolist()[1:]]).dictionary_encode()
+    same = tw.RatingPredictor(rank=3, n_starts=2).fit(encoded.set_column(2, "rating", hole))
+    assert len(same.known_.ratings) == len(ratings) - 1
+    nobody = pa.array([None, *ratings["user"].tolist()[1:]]).dictionary_encode()
+    with pytest.raises(tw.DataError, match="column 'user' is missing in row 0"):
+        tw.RatingPredictor().fit(encoded.set_column(0, "user", nobody))
+
+
 # What it refuses
 
 
@@ -280,7 +308,7 @@ def table(**changes):
 
 
 @pytest.mark.parametrize(
-    ("source", "options", "told"),
+    ("source", "options", "message"),
     [
         (
             table(rating=[1, 6]),
@@ -290,7 +318,7 @@ def table(**changes):
         (table(rating=["1", "good"]), {}, "a rating must be a number"),
         (table(rating=["1", "2"]), {}, "a rating must be a number, or missing; got text"),
         (table(rating=[1, np.inf]), {}, "finite number"),
-        (table(rating=[None, None]), {}, "no rating"),
+        (table(rating=[None, None]), {}, "no ratings"),
         (table(rating=[None, 2]), {}, "no user rated 'x'"),
         (pd.DataFrame({"x": [1, 2], "y": [None, None]}), {}, "no user rated 'y'"),
         (table(user=["a", "a"], item=["x", "x"]), {}, "user 'a' rated item 'x' twice"),
@@ -307,30 +335,36 @@ def table(**changes):
         (table(), {"rank": 0}, "rank must be a whole number of at least 1, not 0"),
         (table(), {"n_starts": 0}, "n_starts must be"),
         (table(), {"smoothing": 0}, "smoothing must be"),
-        (table(), {"scale": []}, "scale must be the numbers"),
+        (table(), {"smoothing": "much"}, "not 'much'"),
+        (table(), {"scale": []}, "scale must be the possible ratings"),
+        (table(), {"scale": 5}, "scale must be the possible ratings, at least one number; got 5"),
         (table(), {"columns": ("user", "item")}, "columns must be three names"),
+        (table(), {"columns": None}, "columns must be three names: user, item and rating; got None"),
     ],
 )
-def test_bad_ratings_are_refused(source, options, told):
+def test_bad_ratings_are_refused(source, options, message):
     with pytest.raises(tw.DataError) as caught:
         tw.RatingPredictor(**options).fit(source)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
-        (table().rename(columns={"item": "film"}), "no column 'item' in a long table of ratings"),
-        (table().rename(columns={"rating": "ratings"}), "no column 'rating' with the ratings; did you mean 'ratings'?"),
+        (table().rename(columns={"item": "film"}), "no column 'item' in the table of ratings"),
+        (
+            table().rename(columns={"rating": "ratings"}),
+            "no column 'rating' in the table of ratings; did you mean 'ratings'?",
+        ),
     ],
 )
-def test_missing_columns_are_named(source, told):
-    with pytest.raises(tw.UnknownNameError, match=told.replace("?", "\\?")):
+def test_missing_columns_are_named(source, message):
+    with pytest.raises(tw.UnknownNameError, match=message.replace("?", "\\?")):
         tw.RatingPredictor().fit(source)
 
 
 def test_ratings_of_another_length(ratings):
-    with pytest.raises(tw.DataError, match=r"and ratings of shape \(3,\)"):
+    with pytest.raises(tw.DataError, match=r"'item' has \d+, 'rating' has 3"):
         tw.RatingPredictor().fit(ratings[["user", "item"]], [1, 2, 3])
 
 
@@ -343,8 +377,10 @@ def test_what_prediction_refuses(model):
         model.predict({"user": ["n"], "item": [101]}, known={"user": ["n"], "item": [100], "rating": [9]})
     with pytest.raises(tw.UnknownNameError, match="no item 99"):
         model.complete(pd.DataFrame({99: [1]}))
-    with pytest.raises(tw.DataError, match="no rating to compare"):
+    with pytest.raises(tw.DataError, match="no ratings to compare"):
         model.rmse(pd.DataFrame({"user": [], "item": [], "rating": []}))
+    with pytest.raises(tw.UnknownNameError, match="no column 'rating' in the table of ratings"):
+        model.rmse({"user": ["u1"], "item": [100]})
     with pytest.raises(NotFittedError):
         tw.RatingPredictor().predict({"user": ["u1"], "item": [100]})
     assert model.predict({"user": [], "item": np.array([], dtype=int)}).shape == (0,)
@@ -359,5 +395,5 @@ def test_a_user_who_is_impossible_under_the_model_is_predicted_like_an_unknown_o
     )
     known, unknown = np.array([0]), np.array([-1])
     items = np.array([1])
-    answers = ratings_by_kinds(pmf, table.only(np.array([True, False, True])), known, items)
-    assert answers == ratings_by_kinds(pmf, table, unknown, items) == pytest.approx([1.5])
+    answers = ratings_by_model(pmf, table.only(np.array([True, False, True])), known, items)
+    assert answers == ratings_by_model(pmf, table, unknown, items) == pytest.approx([1.5])

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from twoway.estimators.ratings.experts import expert_powers
-from twoway.estimators.ratings.table import read_ratings
+from twoway.estimators.ratings.model import expert_powers
+from twoway.estimators.ratings.table import RatingPairs, read_ratings
 from twoway.estimators.ratings.vectors import RidgeRecipe, ridge_vectors
 
 
@@ -35,6 +35,6 @@ def test_sweeps_are_ridge_regressions():
     users = regressions(ratings, items)
     expected = mean + users[:, [2]] + items[:, 2] + users[:, :2] @ items[:, :2].T
     rows, columns = np.indices(ratings.shape).reshape(2, -1)
-    means, squares = expert_powers(found, table, rows, columns)
+    means, squares = expert_powers(found, RatingPairs(table, rows, columns))
     np.testing.assert_allclose(means, expected.ravel(), rtol=1e-9)
     np.testing.assert_allclose(squares - means**2, 0.5 * deviation**2, rtol=1e-9)

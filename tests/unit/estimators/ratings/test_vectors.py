@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from twoway.estimators.ratings import shape
-from twoway.estimators.ratings.experts import RatingAverage, expert_powers
-from twoway.estimators.ratings.table import read_ratings
+from twoway.estimators.ratings.model import RatingAverage, expert_powers
+from twoway.estimators.ratings.table import RatingPairs, read_ratings
 from twoway.estimators.ratings.vectors import VectorRecipe, fit_vectors
 from twoway.report import StopReason
 
@@ -61,7 +61,7 @@ def test_hidden_ratings_are_found_and_more_known_ones_help(table):
     for n_known in (2, 5, 20):
         few = np.cumsum(~np.isnan(holes), axis=1) <= n_known
         known = read_ratings(pd.DataFrame(np.where(few, holes, np.nan)), COLUMNS, items=table.items, scale=range(1, 6))
-        means, squares = expert_powers(vectors, known, users, items)
+        means, squares = expert_powers(vectors, RatingPairs(known, users, items))
         gaps = means - ratings[users, items]
         errors.append(float(np.sqrt(np.mean(gaps**2))))
         # The model knows how wrong it is.
@@ -73,8 +73,8 @@ def test_hidden_ratings_are_found_and_more_known_ones_help(table):
 def test_an_average_expects_the_weighted_mean(table):
     fits = [fit_vectors(table, form, seed=(0,), threads=1).vectors for form in FORMS]
     users, items = np.array([3, -1, 3, 0]), np.array([1, 2, 5, 0])
-    both = expert_powers(RatingAverage(fits, [0.3, 0.7]), table, users, items)
-    one, other = (expert_powers(fit, table, users, items) for fit in fits)
+    both = expert_powers(RatingAverage(fits, [0.3, 0.7]), RatingPairs(table, users, items))
+    one, other = (expert_powers(fit, RatingPairs(table, users, items)) for fit in fits)
     for number in range(2):
         np.testing.assert_allclose(both[number], 0.3 * one[number] + 0.7 * other[number])
 
@@ -82,7 +82,7 @@ def test_an_average_expects_the_weighted_mean(table):
 def test_an_unknown_user_gets_the_offsets(table):
     vectors = fit_vectors(table, FORMS[0], seed=(0,), threads=1).vectors
     items = np.arange(len(table.items))
-    means, squares = expert_powers(vectors, table, np.full(len(items), -1), items)
+    means, squares = expert_powers(vectors, RatingPairs(table, np.full(len(items), -1), items))
     np.testing.assert_allclose(means, vectors.means[:, 0])
     # Their variance is that of loadings and offset, plus the noise.
     diagonal = [0, 2, 5]

@@ -66,7 +66,7 @@ def conditional(table):
     ],
 )
 def test_cells_as_people_print_them(raw, value, step, is_percent):
-    assert parse_cell(raw) == (value, pytest.approx(step), is_percent)
+    assert parse_cell(raw)[:3] == (value, pytest.approx(step), is_percent)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_cells_as_people_print_them(raw, value, step, is_percent):
 def test_a_bad_cell_is_named(raw, problem):
     frame = COUNTS.astype(object)
     frame.loc["middle", "yes"] = raw
-    with pytest.raises(DataError, match=rf"table age × vote, row 'middle', column 'yes': .* {problem}"):
+    with pytest.raises(DataError, match=rf"table age × vote, cell 'middle', 'yes': .* {problem}"):
         Tables.from_crosstabs({KEY: frame})
 
 
@@ -143,7 +143,7 @@ def test_text_cells_under_a_default_index_are_not_labels():
     np.testing.assert_array_equal(tables.array(0), [[10, 20], [1000, 5]])
     frame.loc[0, "no"] = "1O"
     frame.loc[2] = ["3", "4"]
-    with pytest.raises(DataError, match="row 0, column 'no': '1O' is not a number"):
+    with pytest.raises(DataError, match="cell 0, 'no': '1O' is not a number"):
         Tables.from_crosstabs({("stars", "vote"): frame})
 
 
@@ -242,13 +242,21 @@ def test_what_looks_like_a_margin_may_be_a_category():
     assert margin_in_words("Allergic", []) is None
     assert margin_in_words(3, []) is None
     frame = pd.DataFrame([[1, 2, 3], [4, 5, 6]], index=["a", "b"], columns=["None", "Some", "All"])
-    with pytest.raises(DataError, match=r"column 'All' .* 'b' .*6 .*9;"):
+    with pytest.raises(DataError, match=r"'All': 6 is taken for the total of 'b', but the cells add up to 9;"):
         Tables.from_crosstabs({("who", "eaten"): frame})
     schema = Schema((Variable("who", ("a", "b")), Variable("eaten", ("None", "Some", "All"))))
     assert Tables.from_crosstabs({("who", "eaten"): frame}, schema=schema).totals == [21]
     shares = pd.DataFrame([["20%", "30%", "50%"], ["40%", "50%", "10%"]], index=["a", "b"], columns=frame.columns)
     with pytest.raises(DataError, match=r"'a' .*got 50 without 'All'"):
         Tables.from_crosstabs({("who", "eaten"): shares}, kind="row")
+
+
+def test_cells_with_bounds_may_miss_their_total():
+    frame = pd.DataFrame([["<5", 20, 24], [30, 5, 35]], index=["a", "b"], columns=["x", "y", "Total"])
+    assert Tables.from_crosstabs({("who", "what"): frame}).flat.tolist() == [2.5, 20, 30, 5]
+    frame.loc["a", "Total"] = 30
+    with pytest.raises(DataError, match=r"'Total': 30 is taken for the total of 'a', but the cells add up to 22\.5"):
+        Tables.from_crosstabs({("who", "what"): frame})
 
 
 def test_an_unweighted_base_is_the_weight_of_weighted_counts():
@@ -398,7 +406,8 @@ def test_shares_that_nothing_gives_are_asked_for():
             {"age": {"young": 1, "middle": 1, "odl": 2}},
             "margins of 'age': no category 'odl' of 'age'; did you mean 'old'",
         ),
-        ({"age": {"young": 1, "middle": "x", "old": 2}}, "margins of 'age', 'middle': 'x' is not a number"),
+        ({"age": {"young": 1, "middle": "x", "old": 2}}, "margins of 'age', cell 'middle': 'x' is not a number"),
+        ({"age": {**dict.fromkeys(AGE, 1), "Total": 3}}, "margins of 'age': no category 'Total' of 'age'"),
         ({"age": dict.fromkeys(AGE, 0)}, "margins of 'age' are all zero"),
         ({"agee": {}}, "no variable 'agee'; did you mean 'age'"),
     ],
@@ -510,13 +519,20 @@ def test_a_table_of_zeros_is_left_out():
         ({KEY: 3}, "age × vote must be .*got int"),
         (3, "mapping .*got int"),
         ({KEY: COUNTS.iloc[:0]}, "age × vote is empty"),
-        ({KEY: pd.concat([COUNTS, COUNTS[:1]])}, "age × vote: duplicate row 'young'"),
-        ({KEY: pd.concat([COUNTS, COUNTS["no"]], axis=1)}, "age × vote: duplicate column 'no'"),
-        ({KEY: COUNTS.rename(index={"old": None})}, "age × vote has a row without a label"),
-        ({KEY: COUNTS.rename(index={"old": (1, 2)})}, "age × vote, row label: "),
+        ({KEY: pd.concat([COUNTS, COUNTS[:1]])}, "age × vote: duplicate cell 'young', 'no'"),
+        ({KEY: pd.concat([COUNTS, COUNTS["no"]], axis=1)}, "age × vote: duplicate cell 'young', 'no'"),
+        ({KEY: COUNTS.rename(index={"old": None})}, "age × vote has a category of 'age' without a label"),
+        ({KEY: COUNTS.rename(index={"old": (1, 2)})}, "age × vote, a label of 'age': "),
         ({KEY: COUNTS.set_index("no", append=True)}, "age × vote .*several levels"),
         ({KEY: COUNTS.rename_axis(index="vote", columns="age")}, r"age × vote: .*name it \('vote', 'age'\)"),
-        ({KEY: COUNTS.rename(index=dict.fromkeys(AGE, "Total"))[:1]}, "age × vote has no rows"),
+        (
+            {KEY: COUNTS.rename(index=dict.fromkeys(AGE, "Total"))[:1]},
+            "age × vote has no category of 'age' except totals",
+        ),
+        (
+            {KEY: pd.DataFrame({"age": ["young", "Total"], "vote": ["Total", "no"], "n": [3, 3]})},
+            "'Total': 3 is taken for the total of 'young', but the cells add up to 0; drop .* if it is a category",
+        ),
     ],
 )
 def test_bad_tables_are_errors(tables, message):
@@ -554,3 +570,15 @@ def test_a_note_says_which_categories_count_nobody(kind):
     told = {f"age × vote counts nobody with {of}; drop such a row or column if it is not a category" for of in NOBODY}
     assert told <= set(notes)
     assert not any("nobody" in note for note in Tables.from_crosstabs({KEY: COUNTS}).notes)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize(("axis", "kind"), [("index", "row"), ("columns", "column")])
+def test_shares_of_rows_are_not_taken_for_counts(scale, axis, kind):
+    """What ``pd.crosstab(…, normalize=axis)`` returns is not a table of two people."""
+    people = pd.DataFrame({"age": list("yooyo") * 30, "vote": list("nyyyn") * 30})
+    table = scale * pd.crosstab(people["age"], people["vote"], normalize=axis)
+    with pytest.raises(DataError, match=f"each {kind} adds up to {scale:g}.*kind='{kind}'"):
+        Tables.from_crosstabs({("age", "vote"): table})
+    whole = scale * pd.crosstab(people["age"], people["vote"], normalize="all")
+    assert Tables.from_crosstabs({("age", "vote"): whole}).totals[0] > 90

@@ -59,6 +59,20 @@ def test_a_list_of_cells_is_what_tables_write(tmp_path):
     tables = tw.count({"a": ["x", "y", "y"], "b": [1, 2, 2], "c": ["u", "u", "v"]})
     tables.to_frame().to_csv(tmp_path / "cells.csv", index=False)
     assert read_published(tmp_path / "cells.csv") == tables
+    weighted = tw.count(tw.Records({"a": ["x", "y", "y"], "b": [1, 2, 2], "w": [1.0, 2.0, 1.0]}, weights="w"))
+    weighted.to_frame().to_csv(tmp_path / "cells.csv", index=False)
+    np.testing.assert_allclose(read_published(tmp_path / "cells.csv").weights, weighted.weights)
+
+
+def test_a_list_of_cells_beside_a_table_of_three_variables(tmp_path):
+    tables = tw.count({"age": ["young", "old", "old"], "pet": ["cat", "cat", "dog"]})
+    tables.to_frame().to_csv(tmp_path / "cells.csv", index=False)
+    lines = ["age,sex,vote,n", *(f"{a},{s},{v},5" for a in ("young", "old") for s in "mf" for v in ("no", "yes"))]
+    (tmp_path / "votes.csv").write_text("\n".join(lines) + "\n")
+    published = read_published(tmp_path)
+    assert [table.variables for table in published.tables] == [("age", "sex", "vote"), ("age", "pet")]
+    assert published.schema["age"].categories == ("young", "old")
+    assert published.totals.tolist() == [40, 3]
 
 
 def test_a_banner_sheet(tmp_path):
@@ -117,3 +131,18 @@ def test_a_first_line_of_small_numbers_names_the_columns(tmp_path, labels):
     tables = tw.read_published(path)
     assert [str(label) for label in tables.schema["cars"].categories] == labels.split(",")
     np.testing.assert_array_equal(tables.flat, [553, 912, 500, 611, 923, 501])
+
+
+def test_bounds_of_those_who_did_not_choose_an_answer(tmp_path):
+    lines = [",Male,Female", "Vote,,", "Yes,40%,60%", "No,60%,40%", "News,,", "Radio,<1%,50%", "Papers,30%,70%"]
+    (tmp_path / "a.csv").write_text("\n".join([*lines, "Base,100,100\n"]))
+    _, radio, _ = read_published(tmp_path / "a.csv").tables
+    assert radio.low.tolist() == [[0, 50], [99, 50]]
+    assert radio.high.tolist() == [[1, 50], [100, 50]]
+
+
+def test_the_total_of_shares_with_bounds(tmp_path):
+    (tmp_path / "age_x_vote.csv").write_text(",no,yes,never\nyoung,30%,68%,<2%\nold,64%,35%,1%\n")
+    (table,) = read_published(tmp_path / "age_x_vote.csv", totals=500).tables
+    assert table.weight == pytest.approx(500)
+    assert table.notes == ()

@@ -100,8 +100,14 @@ def write(folder, text, name="t.csv"):
     ("text", "match"),
     [
         # sums
-        ("age × sex,m,f,Total\nyoung,50,60,125\nold,70,90,160\n", "row 2, column D: 125 .* add up to 110"),
-        ("age × sex,m,f\nyoung,50,60\nold,70,90\nTotal,120,170\n", "row 4, column C: 170 .* add up to 150"),
+        (
+            "age × sex,m,f,Total\nyoung,50,60,125\nold,70,90,160\n",
+            "row 2, column D, table .*: 125 .* add up to 110",
+        ),
+        (
+            "age × sex,m,f\nyoung,50,60\nold,70,90\nTotal,120,170\n",
+            "row 4, column C, table .*: 170 .* add up to 150",
+        ),
         ("age × sex,m,f\nyoung,50%,60%\nold,40%,30%\n", "row 2: the percentages add up to 100 neither in rows"),
         ("vote × sex,m,f\nyes,105%,60%\nno,70%,40%\n", "row 2, column B: '105%' is over 100"),
         ("vote × sex,m,f\ngood,25%,32%\nbad,35%,28%\nugly,40%,40%\nTotal bad,75%,68%\n", "shown as 75, not 100"),
@@ -134,7 +140,7 @@ def test_what_is_wrong_or_open_is_named_with_its_place(tmp_path, text, match):
 def test_errors_name_the_sheet(tmp_path):
     rows = [["Age by sex"], ["Age", "m", "f", "Total"], ["young", 50, 60, 125], ["old", 70, 90, 160]]
     path = published_layouts.write_book(tmp_path, "b.xlsx", {"Cover": ([["Tables"]], []), "T1": (rows, [])})
-    with pytest.raises(DataError, match="sheet 'T1', row 3, column D: 125"):
+    with pytest.raises(DataError, match="sheet 'T1', row 3, column D, table Age × sex: 125"):
         tw.read_published(path)
 
 
@@ -223,7 +229,7 @@ def test_many_areas(tmp_path):
 def test_a_draft_needs_names_only(tmp_path, capsys):
     path, out = write(tmp_path, ",A,B,C\nP,1,20,3\nQ,4,5,6\n"), tmp_path / "t.toml"
     assert run(["tables", "read", str(path), "-o", str(out)]) == 3
-    assert "has all but the names" in capsys.readouterr().err
+    assert "lacks only these names" in capsys.readouterr().err
     with pytest.raises(DataError, match=r"'[?]P / Q' still needs a name"):
         tw.read_published(path, layout=out)
     out.write_text(out.read_text().replace("?P / Q", "side").replace("?A / B / C", "letter"))

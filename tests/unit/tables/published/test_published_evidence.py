@@ -140,15 +140,22 @@ def test_standard_errors_become_a_number_of_people():
     assert counts.weight == pytest.approx(people)
 
 
+def test_labels_of_standard_errors_are_read_as_those_of_numbers():
+    spaced = Table.of("vote", {" a": 20, "b": 80}, standard_errors={" a": 4, "b ": 4})
+    assert spaced.weight == Table.of("vote", {"a": 20, "b": 80}, standard_errors={"a": 4, "b": 4}).weight
+
+
 @pytest.mark.parametrize(
     ("names", "numbers", "options", "culprit"),
     [
         ("age", {"a": -1}, {}, "negative"),
-        ("age", {"a": "x"}, {}, "'x'"),
+        ("age", {"a": "x"}, {}, "'x' is not a number; .* symbols="),
         ("age", {}, {}, "empty"),
         (["age", "sex"], {"a": 1}, {}, "labels"),
         (["age", "sex"], {("a", "m"): 1, ("b", "f"): 1}, {}, "'a', 'f'"),
+        (["age", "sex"], {("a", "Total"): 1, ("Total", "f"): 1}, {}, "no number for 'a', 'f'"),
         ("age", {"a": 1, "b": 2, "Total": 9}, {}, "9"),
+        ("age", {"a": "45%", "b": "55%"}, {}, "percentages"),
         ("age", {"a": 0, "b": 0}, {}, "person"),
         ("age", {"a": 20, "b": 30}, {"kind": "shares"}, "50"),
         ("age", {"a": 1, "b": 1}, {"kind": "share"}, "share"),
