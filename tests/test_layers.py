@@ -32,11 +32,11 @@ LAYERS = [
     "solvers",
     "fitting",
     "synthesis",
+    "questions",
     "uncertainty",
     "segmentation",
     "diagnosis",
     "estimators",
-    "questions",
     "tabulation",
     "explorer",
     "plots",
@@ -44,6 +44,10 @@ LAYERS = [
     "cli",
     "__main__",
 ]
+
+# Methods that only call a public function of a layer above: `JointPMF.table` is `tabulate`. Other modules below "paper"
+# may not import the package itself, whose names are of all layers.
+CALLS_UP = {"model.pmf": "tabulate"}
 
 
 def module_name(path, package=PACKAGE):
@@ -107,6 +111,29 @@ def upward_imports(sources, layers):
     return upward
 
 
+def whole_package_imports(sources, layers):
+    """Return the modules of these layers that import the package itself, and the names that they use of it."""
+    users = {}
+    for name, (source, _) in sources.items():
+        if name.partition(".")[0] not in layers:
+            continue
+        aliases = {
+            alias.asname or alias.name
+            for node in import_statements(source)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if alias.name == "twoway"
+        }
+        names = {
+            node.attr
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
+        }
+        if aliases:
+            users[name] = " ".join(sorted(names))
+    return users
+
+
 def cycles(sources):
     """Return the modules that import each other in a cycle."""
     targets = {
@@ -131,6 +158,12 @@ def test_every_package_is_a_layer():
 
 def test_imports_point_one_way():
     assert upward_imports(read_sources(), LAYERS) == []
+
+
+def test_layers_do_not_import_the_whole_package():
+    assert whole_package_imports(read_sources(), LAYERS[: LAYERS.index("paper")]) == CALLS_UP
+    sources = {"low": ("def f():\n    import twoway as tw\n    return tw.ask, tw.Mode", False), "high": ("", False)}
+    assert whole_package_imports(sources, ["low", "high"]) == {"low": "Mode ask"}
 
 
 def test_no_modules_import_one_another():

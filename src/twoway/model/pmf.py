@@ -56,7 +56,7 @@ class Tabulated:
         design: Design | None = None,
     ) -> Tabulation:
         """Return a table for each question by a banner, with intervals where there are any; `tabulate` says more."""
-        import twoway  # the package loads what it names on demand, so this layer needs none above it
+        import twoway  # a public function of a layer above; tests/test_layers.py lists such calls
 
         model: Any = self
         return twoway.tabulate(model, rows, columns, nets=nets, records=records, design=design)

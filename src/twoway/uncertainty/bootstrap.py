@@ -32,6 +32,7 @@ from twoway.model.mode import Mode
 from twoway.model.model_file import parse_model, parse_replicated_models, replicated_model_arrays, write_model
 from twoway.model.pmf import JointPMF, Tabulated
 from twoway.model.records import records_for_model
+from twoway.questions.answer import ask
 from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage.container import read_container
@@ -176,9 +177,9 @@ class Bootstrap(Tabulated):
         >>> round(float(boot.standard_error(lambda pmf: pmf.prob({"side": "heads"}))), 2)
         0.05
         """
-        ask: Question = partial(_bootstrap_in_words, question=question) if isinstance(question, str) else question
-        center = np.asarray(ask(self.center), dtype=np.float64)
-        answers = np.array([np.asarray(ask(pmf), dtype=np.float64) for pmf in self.replicates])
+        asked: Question = partial(_bootstrap_in_words, question=question) if isinstance(question, str) else question
+        center = np.asarray(asked(self.center), dtype=np.float64)
+        answers = np.array([np.asarray(asked(pmf), dtype=np.float64) for pmf in self.replicates])
         if self.scales is None:
             return np.asarray(answers.std(axis=0, ddof=1))
         return interval_variance(answers - center, self.scales) ** 0.5
@@ -336,10 +337,8 @@ class Bootstrap(Tabulated):
 
 def _bootstrap_in_words(pmf: JointPMF, question: str) -> Any:
     """Return the answer to a question in words, as numbers."""
-    import twoway as tw  # the language of questions is a layer above
-
-    answer = tw.ask(pmf, question)
-    if isinstance(answer, tw.Mode):
+    answer = ask(pmf, question)
+    if isinstance(answer, Mode):
         raise DataError(f"{question!r} has no standard error: its answer is not a number")
     return answer
 
