@@ -110,7 +110,7 @@ class Average:
     n_iter: int
     """The number of passes of the longest fit."""
     stop_reason: StopReason
-    """``CONVERGED`` only where all fits converged."""
+    """``CONVERGED`` only where all fits converged, ``DIRECT`` where none iterates."""
     parts: tuple[tuple[float, JointPMF], ...] = ()
     """The share of each form, and the average of its fits."""
 
@@ -131,8 +131,8 @@ class Average:
 
 
 def average_stop_reason(reasons: Iterable[StopReason]) -> StopReason:
-    """Return the first reason other than convergence, if there is one."""
-    return next((reason for reason in reasons if reason is not StopReason.CONVERGED), StopReason.CONVERGED)
+    """Return why several fits ended: that of one that did not converge, if there is one."""
+    return max(reasons, key=list(StopReason).index)  # in the order of the class, from "direct" on
 
 
 def _fit_averaged(records: Records, recipe: Recipe, seeds: tuple[int, int], loop: Loop) -> Descent:
@@ -149,7 +149,9 @@ def _fit_averaged(records: Records, recipe: Recipe, seeds: tuple[int, int], loop
         smoothing = Smoothing(recipe.smoothing, recipe.smoothing / _MORE_SMOOTHING)
         return fit_cells_by_em(sets, start, smoothing, loop)
     if recipe.form == "naive_bayes":
-        return Descent(naive_bayes_start(records, recipe.smoothing), (), StopReason.CONVERGED)
+        pmf = naive_bayes_start(records, recipe.smoothing)
+        loss = -float(np.average(pmf.log_prob(records), weights=record_weights(records)))
+        return Descent(pmf, (loss,), StopReason.DIRECT)
     if recipe.form == "trees":
         return fit_random_tree_mixture(records, recipe.rank, smoothing, seeds, loop)
     start = naive_bayes_start(records, START_SMOOTHING.factors)

@@ -41,7 +41,7 @@ def describe_end(
 ) -> None:
     """Set ``converged_``, ``n_iter_`` and ``stop_reason_`` of an estimator; warn if it did not converge."""
     estimator.n_iter_, estimator.stop_reason_ = n_iter, stop_reason
-    estimator.converged_ = stop_reason is StopReason.CONVERGED
+    estimator.converged_ = stop_reason in (StopReason.CONVERGED, StopReason.DIRECT)
     if not estimator.converged_:
         warn_caller(f"{type(estimator).__name__} did not converge in {n_iter} passes; {advice}", ConvergenceWarning)
 
@@ -189,7 +189,7 @@ class JointPMFEstimator(TableEstimator):
     n_iter_ : int
         The number of passes of the longest fit.
     stop_reason_ : StopReason
-        Why the fits ended: the first reason other than convergence, if there is one.
+        Why the fits ended: that of one that did not converge, if there is one.
     n_features_in_, feature_names_in_ : int, ndarray
         The columns of training; names where they had some.
     """

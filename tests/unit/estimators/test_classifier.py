@@ -10,7 +10,12 @@ from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import CategoricalNB
 
 import twoway as tw
+from twoway.estimators import averaging
+from twoway.estimators.averaging import Recipe
+from twoway.estimators.base import describe_end
+from twoway.solvers.loop import Loop
 from twoway.solvers.starts import naive_bayes_start
+from twoway.solvers.watch import Watch
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -146,6 +151,31 @@ def test_naive_bayes_is_that_of_scikit_learn():
     np.testing.assert_array_equal(
         naive_bayes_start(tw.Records(with_more), 1.0).stacked, naive_bayes_start(tw.Records(holes), 1.0).stacked
     )
+
+
+def test_naive_bayes_does_not_iterate():
+    """Its end is still described as scikit-learn's users expect: one pass, and nothing left to improve."""
+    records = tw.Records(pd.DataFrame({"a": list("xxyyxy"), "label": list("uuvvvu")}))
+    recipe = Recipe("naive_bayes", 2, 1.0)
+    descent = averaging._fit_averaged(records, recipe, (0, 0), Loop("em", 9, 1e-6, Watch()))
+    average = averaging.Average.of([descent])
+    assert (average.n_iter, average.stop_reason) == (1, tw.StopReason.DIRECT)
+    assert descent.objective == pytest.approx(-descent.pmf.log_prob(records).mean())
+    model = tw.JointPMFClassifier()
+    describe_end(model, average.n_iter, average.stop_reason)
+    assert model.converged_
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        (["direct", "direct"], "direct"),
+        (["converged", "direct"], "converged"),
+        (["direct", "max_iter", "converged"], "max_iter"),
+    ],
+)
+def test_fits_end_as_the_least_converged_one(reasons, expected):
+    assert averaging.average_stop_reason(map(tw.StopReason, reasons)) == expected
 
 
 @pytest.mark.slow

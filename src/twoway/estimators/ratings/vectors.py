@@ -254,7 +254,7 @@ def ridge_vectors(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, .
         matrices = squares[:, free][:, :, free] + np.diag(penalties)
         means = means.copy()
         means[:, free] = np.linalg.solve(matrices, right[:, :, np.newaxis])[:, :, 0]
-    return VectorFit(_point_vectors(table, means, penalty), [], StopReason.CONVERGED)
+    return VectorFit(_point_vectors(table, means, penalty), [], StopReason.DIRECT)  # of a fixed number of sweeps
 
 
 def _point_vectors(table: RatingTable, means: Floats, penalty: float) -> RatingVectors:
