@@ -100,6 +100,7 @@ def time_fit(folder, n_records, repeats):
 
 
 def main():
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as for users
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="*", help="ask, fit; both by default")
     parser.add_argument("--records", type=int, default=1_000_000)

@@ -40,7 +40,8 @@ def parse_event(schema: Schema, event: object) -> dict[int, Ints]:
         labels = _event_labels(wanted)
         if not labels:
             raise DataError(f"the collection of categories for {name!r} is empty; at least one is needed")
-        allowed[index] = np.unique([variable.code(label) for label in labels]).astype(np.int64)
+        # np.unique would import numpy.ma, a tenth of the time of `twoway ask`.
+        allowed[index] = np.array(sorted({variable.code(label) for label in labels}), dtype=np.int64)
     return allowed
 
 
