@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import operator
 import os
-from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import SupportsIndex
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import SupportsFloat, SupportsIndex
 from warnings import warn
 
 from twoway.text import ADDRESS, brief, escaped, shortlist, text_beside, without_password
@@ -147,6 +148,26 @@ def check_whole_number(name: str, value: object, least: int, most: int | None = 
         raise DataError(f"{name} must be a whole number of at least {least}, not {brief(value)}")
     if most is not None and number > most:
         raise DataError(f"{name} must be a whole number of at most {most:,}, not {brief(value)}")
+    return number
+
+
+def check_number(name: str, value: object, allowed: str, is_allowed: Callable[[float], bool]) -> float:
+    """Return an option as a float, or raise where it is not a number that is allowed.
+
+    Examples
+    --------
+    >>> check_number("level", 0.9, "a number between 0 and 1", lambda level: 0 < level < 1)
+    0.9
+    >>> check_number("level", 95, "a number between 0 and 1", lambda level: 0 < level < 1)
+    Traceback (most recent call last):
+    twoway.errors.DataError: level must be a number between 0 and 1, not 95
+    """
+    number = math.nan
+    if isinstance(value, SupportsFloat) and not isinstance(value, bool):
+        with suppress(TypeError, ValueError, OverflowError):  # arrays, and numbers too large for a float
+            number = float(value)
+    if not is_allowed(number):
+        raise DataError(f"{name} must be {allowed}, not {brief(value)}")
     return number
 
 

@@ -1,9 +1,12 @@
 """Errors name what is wrong, where, the value found and what is allowed."""
 
+import math
+
+import numpy as np
 import pytest
 
 from twoway import errors
-from twoway.errors import near_miss, unknown_name
+from twoway.errors import check_number, near_miss, unknown_name
 from twoway.text import shortlist, text_beside
 
 
@@ -41,6 +44,17 @@ def test_type_is_named_only_where_it_is_all_that_differs():
     assert text_beside("1", beside=1) == "the text '1'"
     assert text_beside("1", beside="2") == "'1'"
     assert text_beside(1, beside="a") == "1"
+
+
+@pytest.mark.parametrize(
+    "value", [0.5, 1, np.float32(0.25), np.array(0.5), "1/2", None, True, math.nan, 10**400, [0.5]]
+)
+def test_a_number_option_is_a_number_within_its_limits(value):
+    if isinstance(value, float | np.float32 | np.ndarray) and value == value:
+        assert check_number("share", value, "a share", lambda share: 0 < share < 1) == float(value)
+        return
+    with pytest.raises(errors.DataError, match="share must be a share, not "):
+        check_number("share", value, "a share", lambda share: 0 < share < 1)
 
 
 def test_long_lists_are_cut():

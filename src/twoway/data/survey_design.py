@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.errors import DataError, check_known
+from twoway.errors import DataError, check_known, check_number
 from twoway.text import brief, shortlist
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateW
     """Return the units or the replicate weights of records in the order of a design's entries, or raise."""
     if design.kind is not None:
         check_known("kind", get_args(ReplicateKind), design.kind)
-    if design.fay is not None and not (isinstance(design.fay, int | float) and 0 <= design.fay < 1):
-        raise DataError(f"fay must be a number of at least 0 and below 1; got {design.fay!r}")
+    if design.fay is not None:
+        check_number("fay", design.fay, "a number of at least 0 and below 1", lambda number: 0 <= number < 1)
     if design.replicates is None:
         stands_for_several = records.weights is not None and (records.people is None or (records.people != 1).any())
         if design.units is None and stands_for_several:

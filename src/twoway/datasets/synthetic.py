@@ -6,7 +6,7 @@ The variables are named "x1", "x2", …, their categories 0, 1, 2, ….
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from twoway.arrays import Floats
 from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import DataError, check_number, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 
@@ -113,8 +113,7 @@ def hide(frame: pd.DataFrame, share: float, *, seed: int = 0) -> pd.DataFrame:
     >>> int(hide(pd.DataFrame({"x": range(1000)}), 0.5).isna().sum().iloc[0])
     473
     """
-    if not (isinstance(share, SupportsFloat) and 0 <= share <= 1):
-        raise DataError(f"share must be a probability, not {share!r}")
+    check_number("share", share, "a probability", lambda number: 0 <= number <= 1)
     return frame.mask(np.random.default_rng(seed).uniform(size=frame.shape) < share)
 
 

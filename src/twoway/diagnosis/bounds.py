@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, check_known, check_whole_number
+from twoway.errors import DataError, check_known, check_number, check_whole_number
 from twoway.model.parameters import sufficient_rank
 from twoway.model.pmf import JointPMF
 
@@ -84,10 +84,10 @@ def _check_bound_numbers(*, form: str = "corrected", **numbers: float) -> None:
     """Raise if a number is out of its range."""
     check_known("form of the theorem", get_args(Form), form)
     for name, value in numbers.items():
-        most = {"observed": 1.0, "risk": 1.0}.get(name, math.inf)
-        if not (isinstance(value, int | float | np.number) and 0 < value <= most):
-            allowed = "above 0" if most == math.inf else "above 0 and at most 1"
-            raise DataError(f"{name} must be a number {allowed}, not {value!r}")
+        if name in ("observed", "risk"):
+            check_number(name, value, "a number above 0 and at most 1", lambda number: 0 < number <= 1)
+        else:
+            check_number(name, value, "a number above 0", lambda number: number > 0)
 
 
 # Tables (Proposition 1)

@@ -18,7 +18,7 @@ from twoway.diagnosis.alternatives import AlternativeDistance, Alternatives, fit
 from twoway.diagnosis.conditions import SMALL, check_conditions
 from twoway.diagnosis.hidden import diagnose_hidden
 from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, verdict_by_findings, verdict_by_graph
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import DataError, check_number, check_whole_number
 from twoway.fitting.sources import evidence_of_source
 from twoway.model.comparison import match_components
 from twoway.model.pmf import JointPMF
@@ -76,6 +76,8 @@ def diagnose(
     """
     seed = check_whole_number("seed", seed, 0)
     rank = None if rank is None else check_whole_number("rank", rank, 1)
+    if n_records is not None:
+        check_number("n_records", n_records, "a number above 0", lambda number: number > 0)
     source = getattr(source, "pmf", source)  # that of a Bootstrap
     model = source if isinstance(source, JointPMF) else None
     with Watch.showing(monitor) as watch:

@@ -13,7 +13,7 @@ import numpy as np
 from twoway.datasets.synthetic import draw_records
 from twoway.diagnosis.alternatives import AlternativeDistance
 from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import DataError, check_number, check_whole_number
 from twoway.fitting.fit import count, fit
 from twoway.fitting.structure import Structure
 from twoway.model.comparison import total_variation
@@ -135,10 +135,8 @@ def plan(
     >>> bool(100 < answer.n_records < 5000)
     True
     """
-    if not (isinstance(error, int | float) and 0 < error < 1):
-        raise DataError(f"error must be a total variation between 0 and 1, not {error!r}")
-    if not (isinstance(observed, int | float) and 0 < observed <= 1):
-        raise DataError(f"observed must be a share above 0 and at most 1, not {observed!r}")
+    error = check_number("error", error, "a total variation between 0 and 1", lambda number: 0 < number < 1)
+    observed = check_number("observed", observed, "a share above 0 and at most 1", lambda number: 0 < number <= 1)
     trials, seed = check_whole_number("trials", trials, 1), check_whole_number("seed", seed, 0)
     truth = _planned_model(model, rank, seed)
     asked = truth.schema.names if names is None else truth.schema.subset(names).names
@@ -166,7 +164,7 @@ def plan(
     of = "the joint" if is_joint else " × ".join(asked)
     needed, is_beyond = _planned_records(done, error)
     bounds = _plan_by_tables(truth.schema, error, observed), *_plan_by_spa(truth, observed)
-    return Plan(float(error), of, float(observed), needed, is_beyond, tuple(done), *bounds)
+    return Plan(error, of, observed, needed, is_beyond, tuple(done), *bounds)
 
 
 def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> JointPMF:

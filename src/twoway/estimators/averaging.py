@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, Literal, SupportsFloat, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.weights import record_weights
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import DataError, check_number, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.parallel import usable_cores
 from twoway.report import StopReason
@@ -201,8 +201,9 @@ class Averaging:
 
     def __post_init__(self) -> None:
         records, smoothing, threads = self.records, self.smoothing, self.threads
-        if smoothing is not None and not (isinstance(smoothing, SupportsFloat) and 0 <= smoothing < math.inf):
-            raise DataError(f"smoothing must be None or a number of pseudo-records of at least 0, not {smoothing!r}")
+        if smoothing is not None:
+            allowed = "None or a number of pseudo-records of at least 0"
+            check_number("smoothing", smoothing, allowed, lambda number: 0 <= number < math.inf)
         if records.n_silent == records.n_records:
             raise DataError(f"none of the {records.n_records} records has an observed cell, so there is nothing to fit")
         vars(self).update(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Never, SupportsFloat
+from typing import Any, Never
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from twoway.checks.contradiction import contradicting_shares, find_contradiction
 from twoway.checks.fit_quality import modelled_shares
 from twoway.data.frames import frame_library_of
 from twoway.data.stored_records import Block, RecordSource
-from twoway.errors import DataError, check_whole_number, unknown_option
+from twoway.errors import DataError, check_number, check_whole_number, unknown_option
 from twoway.fitting.published_fit import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
 from twoway.fitting.structure import (
@@ -127,8 +127,10 @@ def fit(
     converged
     """
     _refuse_fit_options(fit, others)
-    began = time.monotonic()
-    deadline = began + _fit_time_limit(seconds)
+    began, deadline = time.monotonic(), math.inf
+    if seconds is not None:
+        allowed = "None, for no time limit, or a number above 0"
+        deadline = began + check_number("seconds", seconds, allowed, lambda number: number > 0)
     if isinstance(source, United):
         source = source.source if isinstance(source.source, PublishedTables) else source
     if isinstance(source, PublishedTables):
@@ -262,19 +264,9 @@ def _check_fit_size(schema: Schema, rank: int | None, is_tree: bool) -> None:
 def _fit_smoothing(smoothing: float | None) -> Smoothing | None:
     if smoothing is None:
         return None
-    if not isinstance(smoothing, SupportsFloat) or not 0 <= float(smoothing) <= _MOST_SMOOTHING:
-        raise DataError(
-            f"smoothing must be None or a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}, not {smoothing!r}"
-        )
-    return Smoothing(float(smoothing), float(smoothing))
-
-
-def _fit_time_limit(seconds: float | None) -> float:
-    if seconds is None:
-        return math.inf
-    if not isinstance(seconds, SupportsFloat) or not float(seconds) > 0:
-        raise DataError(f"seconds must be None, for no time limit, or a number above 0, not {seconds!r}")
-    return float(seconds)
+    allowed = f"None or a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}"
+    amount = check_number("smoothing", smoothing, allowed, lambda number: 0 <= number <= _MOST_SMOOTHING)
+    return Smoothing(amount, amount)
 
 
 def _fit_report(fitted: FittedStructure, warnings: list[str]) -> Report:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import check_number, check_whole_number
 from twoway.model.trees import Trees
 
 N_SAMPLES = 2**16
@@ -107,6 +107,4 @@ def pairwise_information(trees: Trees) -> Floats:
 def _entropy_unit(base: float | None) -> float:
     if base is None:
         return 1.0
-    if not (isinstance(base, int | float) and math.isfinite(base) and base > 1):
-        raise DataError(f"base must be a number above 1, or None for nats; got {base!r}")
-    return math.log(base)
+    return math.log(check_number("base", base, "None, for nats, or a number above 1", lambda base: 1 < base < math.inf))

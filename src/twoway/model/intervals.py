@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats
 from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution, distribution_frame, distribution_html, distribution_text
-from twoway.errors import DataError
+from twoway.errors import check_number
 from twoway.text import MAX_WIDTH
 
 Scale = Literal["real", "nonnegative", "probability"]
@@ -196,9 +196,7 @@ def interval_variance(deviations: Floats, scales: Floats) -> Floats:
 
 def checked_interval_level(level: float) -> float:
     """Return how often intervals should contain the truth, or raise if that is not a share."""
-    if not (isinstance(level, int | float) and 0 < level < 1):
-        raise DataError(f"level must be a number between 0 and 1, such as 0.9, not {level!r}")
-    return float(level)
+    return check_number("level", level, "a number between 0 and 1, such as 0.9", lambda number: 0 < number < 1)
 
 
 def interval_angle(share: Floats) -> Floats:

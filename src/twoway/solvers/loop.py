@@ -11,11 +11,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import SupportsFloat, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import check_number, check_whole_number
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress, StopReason
 from twoway.solvers.theta import Theta, pmf_of_theta, theta_groups, theta_of
@@ -98,8 +98,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         check_whole_number("max_iter", self.max_iter, 1)
-        if not isinstance(self.tol, SupportsFloat) or not float(self.tol) >= 0:
-            raise DataError(f"tol must be a number of at least 0, got {self.tol!r}")
+        check_number("tol", self.tol, "a number of at least 0", lambda number: number >= 0)
 
     def descend(self, update: Update, start: JointPMF) -> Descent:
         """Return where a fixed-point map leads, accelerated, with an objective that never rises."""

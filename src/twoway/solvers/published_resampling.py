@@ -43,8 +43,6 @@ class PublishedResampling:
         """Return how to draw tables of a model; by default, all tables count the same people."""
         if difference := pmf.schema.difference(published.schema):
             raise DataError(f"the tables are not about the model's variables: {difference}")
-        if n_records is not None and not n_records > 0:
-            raise DataError(f"n_records must be a number above 0, not {n_records!r}")
         people = [table.weight / cls._part_of_all(published, pmf, table) for table in published.tables]
         return cls(published, pmf, max(*people, 0.0 if n_records is None else n_records))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError
+from twoway.errors import DataError, check_number
 from twoway.notebook import Shown
 from twoway.schema import Schema
 from twoway.tables.flat_counts import flat_ranks, flat_starts
@@ -152,8 +152,7 @@ def _largest_noisy_weight(heaviest: float | None, declared: float | None) -> flo
 def plan_private_release(epsilon: float, delta: float, n_tables: int, max_weight: float) -> Release:
     """Return the release of some tables, in each of which a record of at most ``max_weight`` is counted once."""
     for name, value in (("epsilon", epsilon), ("max_weight", max_weight)):
-        if not (isinstance(value, int | float) and 0 < value < math.inf):
-            raise DataError(f"{name} must be a number above 0, not {value!r}")
+        check_number(name, value, "a number above 0", lambda number: 0 < number < math.inf)
     _check_privacy_delta(delta)
     sensitivity = max_weight * math.sqrt(n_tables)
     sigma = sensitivity * noise_scale(float(epsilon), float(delta))
@@ -161,8 +160,7 @@ def plan_private_release(epsilon: float, delta: float, n_tables: int, max_weight
 
 
 def _check_privacy_delta(delta: float) -> None:
-    if not (isinstance(delta, int | float) and 0 < delta < 1):
-        raise DataError(f"delta must be a number between 0 and 1, such as 1e-6, not {delta!r}")
+    check_number("delta", delta, "a number between 0 and 1, such as 1e-6", lambda number: 0 < number < 1)
 
 
 def add_noise(counts: Floats, release: Release, seed: int | None) -> Floats:

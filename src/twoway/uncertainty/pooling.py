@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError
+from twoway.errors import DataError, check_number
 from twoway.model.intervals import Interval, checked_interval_level
 from twoway.text import brief
 
@@ -101,8 +101,7 @@ def pool(
             raise DataError(f"the function returned estimates {list(part)} for table {number}, but {names} for table 1")
     if degrees is None:
         degrees = (len(listed[0]) if hasattr(listed[0], "__len__") else math.inf) - len(names)
-    if not degrees > 0:
-        raise DataError(f"degrees must be a number above 0, not {degrees!r}")
+    check_number("degrees", degrees, "a number above 0", lambda number: number > 0)
     pooled = {name: _pooled(np.array([part[name] for part in parts]), level, degrees, name) for name in names}
     if names == [None]:
         return pooled[None]
@@ -162,6 +161,6 @@ def _pair_to_pool(pair: Any, number: int, name: Hashable) -> tuple[float, float]
         ) from None
     if not math.isfinite(estimate):
         raise DataError(f"the estimate{of} in table {number} is {estimate}: are there still missing cells?")
-    if not (math.isfinite(variance) and variance >= 0.0):
-        raise DataError(f"the variance{of} in table {number} must be a number of at least 0, not {variance}")
+    what = f"the variance{of} in table {number}"
+    check_number(what, variance, "a number of at least 0", lambda number: 0 <= number < math.inf)
     return estimate, variance

@@ -12,7 +12,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.data.survey_design import Design
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import DataError, check_number, check_whole_number
 from twoway.model.intervals import checked_interval_level
 from twoway.model.pmf import JointPMF, pmf_of
 from twoway.model.records import records_for_model
@@ -94,6 +94,8 @@ def bootstrap(
     n, seed = check_whole_number("n", n, LEAST_REPLICATES), check_whole_number("seed", seed, 0)
     threads = usable_cores() if threads is None else check_whole_number("threads", threads, 1)
     level = checked_interval_level(level)
+    if n_records is not None:
+        check_number("n_records", n_records, "a number above 0", lambda number: number > 0)
     if design is not None and isinstance(source, Tables | PublishedTables):
         raise DataError("a design says how records were drawn, and these are tables; give the records")
     if isinstance(source, PublishedTables):
@@ -193,8 +195,6 @@ def _replicate_sampling(
             raise DataError(f"the tables are not about the model's variables: {difference}")
         if len(source) == 0:
             raise DataError("there is no table to draw from")
-        if n_records is not None and not n_records > 0:
-            raise DataError(f"n_records must be a number above 0, not {n_records!r}")
         return TableResampling(source, pmf, n_records), _TOL_TABLES
     records = records_for_model(pmf.schema, source, report=pmf.report)
     if records.n_silent == records.n_records:

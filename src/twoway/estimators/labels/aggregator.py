@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Ints
 from twoway.category_labels import label_array
-from twoway.errors import DataError, check_whole_number, warn_caller
+from twoway.errors import DataError, check_number, check_whole_number, warn_caller
 from twoway.estimators.base import describe_end
 from twoway.estimators.labels.confusions import choose_confusion_smoothing, fit_confusions
 from twoway.estimators.labels.quality import LabelQuality, best_questions, label_information, label_quality_interval
@@ -114,8 +114,9 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         """
         check_long_table_option(self.columns, "item, annotator and label")
         smoothing = self.smoothing
-        if smoothing is not None and not (isinstance(smoothing, SupportsFloat) and 0 < smoothing < np.inf):
-            raise DataError(f"smoothing must be None or a number of pseudo-labels above 0, not {smoothing!r}")
+        if smoothing is not None:
+            allowed = "None or a number of pseudo-labels above 0"
+            check_number("smoothing", smoothing, allowed, lambda number: 0 < number < np.inf)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options: dict[str, Any] = {"seed": seed, "threads": self.threads}
         table = read_labels(X, self.columns, labels=y, gold=gold, missing=self.missing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from twoway.arrays import Floats
-from twoway.errors import DataError, check_whole_number
+from twoway.errors import DataError, check_number, check_whole_number
 from twoway.estimators.base import describe_end
 from twoway.estimators.long_tables import check_long_table_option
 from twoway.estimators.ratings.choosing import choose_rating_recipe
@@ -103,14 +103,14 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
             The ratings, where a long table has no column for them.
         """
         n_starts = check_whole_number("n_starts", self.n_starts, 1)
-        if not (isinstance(self.smoothing, SupportsFloat) and 0 < self.smoothing < np.inf):
-            raise DataError(f"smoothing must be a number of pseudo-ratings above 0, not {self.smoothing!r}")
+        allowed = "a number of pseudo-ratings above 0"
+        smoothing = check_number("smoothing", self.smoothing, allowed, lambda number: 0 < number < np.inf)
         check_long_table_option(self.columns, "user, item and rating")
         rank = None if self.rank is None else check_whole_number("rank", self.rank, 1)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.known_ = read_ratings(X, self.columns, ratings=y, scale=self.scale)
         self.users_, self.items_, self.scale_ = self.known_.users, self.known_.items, self.known_.points
-        table, fitting = self.known_.canonical(), RatingFitting(float(self.smoothing), seed, self.threads)
+        table, fitting = self.known_.canonical(), RatingFitting(smoothing, seed, self.threads)
         recipe, tried = choose_rating_recipe(table, rank, fitting)
         self.model_, n_iter, stop_reason = fitting.fit(table, recipe, n_starts)
         self.pmf_, self.rank_ = self.model_.kinds.pmf, recipe.rank
