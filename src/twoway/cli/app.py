@@ -112,7 +112,7 @@ def make_app() -> Typer:
     """Return the application of all commands."""
     from typer import Exit, Option, Typer, echo
 
-    from twoway.cli.reading import Reading
+    from twoway.cli.parameters import parsed_command
 
     app = Typer(
         help="The joint probability of many discrete variables, from incomplete records or from two-way tables alone.",
@@ -123,7 +123,7 @@ def make_app() -> Typer:
         pretty_exceptions_enable=False,
     )
     for name in COMMANDS:
-        app.command()(Reading.expand_options(getattr(import_module(f"twoway.cli.{name}"), name)))
+        app.command()(parsed_command(getattr(import_module(f"twoway.cli.{name}"), name)))
 
     def print_version(is_wanted: bool) -> None:
         if is_wanted:

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from typer import Argument
-
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, flag, option, out_option
+from twoway.cli.options import Force, Json, Model
 from twoway.cli.output import check_output, is_terminal, say
 from twoway.errors import TwowayError
 from twoway.text import counted
@@ -22,12 +20,11 @@ _HISTORY_LINES = 1000
 
 def ask(
     model: Model,
-    questions: list[str] | None = Argument(
-        None, metavar="QUESTION", help="Questions; - reads them from standard input, one per line."
-    ),
-    base: float | None = option("The base of the logarithm of H and I (default: nats)."),
-    interval: bool = flag("--interval", "Show an interval for each answer; needs a fit with --intervals."),
-    out: Path | None = out_option("A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON."),
+    questions: list[str] | None = None,
+    *,
+    base: float | None = None,
+    interval: bool = False,
+    out: Path | None = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -36,8 +33,19 @@ def ask(
     Without a question, a prompt opens that completes names with Tab. Names and labels that contain any of
     , | ; ( ) { } = < > need quotes.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    questions : QUESTION
+        Questions; - reads them from standard input, one per line.
+    base
+        The base of the logarithm of H and I (default: nats).
+    interval
+        Show an interval for each answer; needs a fit with --intervals.
+    out
+        A CSV, TSV, Parquet or Arrow file with a row for each number; or JSON.
 
+    Examples
+    --------
     twoway ask survey.twoway "P(vote | age = 30-39, region in {north, east})"
 
     twoway ask survey.twoway "P(vote = yes)" "E(rating | genre = drama)" "P(rating >= 4 | age)"

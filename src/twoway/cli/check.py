@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument
+from typer import Option
 
 import twoway as tw
-from twoway.cli.options import Json, Seed, option
+from twoway.cli.options import Json, Seed
 from twoway.cli.output import has_progress_output, is_terminal, output_wording, print_note, say, say_json
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError
@@ -17,23 +17,30 @@ from twoway.storage.container import container_kind
 
 
 def check(
+    source: list[Path] | None = None,
+    *,
     reading: Annotated[Reading, *TO_READ, *OF_DESIGN],
-    source: Annotated[
-        list[Path] | None,
-        Argument(metavar="[MODEL|DATA]...", help="A model; or records or tables, in one file or several, as in `fit`."),
-    ] = None,
-    rank: int | None = option("The number of components (default: chosen)."),
-    data: Path | None = option("Instead, compare a model with these: where is it wrong?", "DATA|TABLES"),
-    ranges: list[str] | None = option(
-        "The smallest and largest answer of any joint with these tables.", "QUESTION", "--range"
-    ),
+    rank: int | None = None,
+    data: Path | None = None,
+    ranges: Annotated[list[str] | None, Option("--range")] = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Tell whether the joint can be known from two-way tables, what prevents it, and what would help.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    source : [MODEL|DATA]...
+        A model; or records or tables, in one file or several, as in `fit`.
+    rank
+        The number of components (default: chosen).
+    data : DATA|TABLES
+        Instead, compare a model with these: where is it wrong?
+    ranges : QUESTION
+        The smallest and largest answer of any joint with these tables.
 
+    Examples
+    --------
     twoway check survey.tables --rank 5
 
     twoway check survey.csv --drop id

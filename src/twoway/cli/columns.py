@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from twoway.cli.options import DataFile, Force, out_option
+from twoway.cli.options import DataFile, Force
 from twoway.cli.output import check_output, write_text_output
 from twoway.cli.reading import Reading
 from twoway.text import counted
@@ -13,8 +13,9 @@ from twoway.text import counted
 
 def columns(
     data: DataFile,
+    *,
     reading: Annotated[Reading, "missing", "missing_only"],
-    out: Path | None = out_option("The file to write (default: standard output).", "TOML"),
+    out: Path | None = None,
     force: Force = False,
 ) -> None:
     """Write what the columns of files seem to be, as TOML that --columns reads: check it, and change it.
@@ -22,8 +23,13 @@ def columns(
     Categories and their labels, order, codes for missing cells with the number of cells that have them, bins, and what
     looks like an identifier, a weight or a multiple-choice question.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    out : TOML
+        The file to write (default: standard output).
 
+    Examples
+    --------
     twoway columns survey.csv -o survey.toml
 
     twoway fit survey.csv --columns survey.toml

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from typer import Argument
 
 import twoway as tw
 from twoway.cli.options import Json, Model
@@ -13,13 +10,23 @@ from twoway.cli.output import print_note, say, say_json
 from twoway.text import aligned_text, printable
 
 
-def compare(model: Model, other: Annotated[Path, Argument(help="Another model.")], json: Json = False) -> None:
+def compare(
+    model: Model,
+    other: Path,
+    *,
+    json: Json = False,
+) -> None:
     """Show where two models differ: variables, fit, and the distributions of single variables and pairs.
 
     Differences are total variation: 0 for equal distributions, 1 for distributions that have nothing in common.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    other
+        Another model.
 
+    Examples
+    --------
     twoway compare monday.twoway tuesday.twoway
 
     twoway compare rank4.twoway rank8.twoway --json

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, BadParameter
+from typer import BadParameter
 
 import twoway as tw
-from twoway.cli.options import Force, Json, flag, option, out_option
+from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_database_address
@@ -25,45 +25,60 @@ _SCHEMA_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
 
 
 def count(
-    data: Annotated[
-        str,
-        Argument(
-            metavar="DATA",
-            help="Records: a CSV, TSV, Parquet, Arrow or JSON lines file; or the address of a database, such as "
-            "postgres://user@host/db, duckdb:///file.db or sqlite:///file.db.",
-        ),
-    ],
+    data: str,
+    *,
     reading: Annotated[
         Reading,
         *("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns"),
         *("unseen", "extend", "max_categories"),
     ],
-    out: Path | None = out_option("The file to write.", "TABLES"),
-    add: Path | None = option("Add to the counts in this file and replace it, unless -o is given.", "TABLES"),
-    table: str | None = option("The table of the database.", "NAME"),
-    inside: bool = flag("--inside", "Let the database count. No row leaves it, but it is several times slower."),
-    order: int | None = option("2 for all pairs, 3 for all triples (default: 2, or that of --add)."),
-    schema: Path | None = option(
-        'The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": '
-        '{"cuts": [10000, 20000]}}, or a file of tables or a model.',
-        "FILE",
-    ),
-    epsilon: float | None = option("Add noise that hides single records: the privacy loss ε; 1 is usual."),
-    delta: float = option(
-        "With --epsilon, the probability of a larger loss; far below 1 / number of records.", default=1e-6
-    ),
-    max_weight: float | None = option("With --epsilon and --weights, the largest possible weight.", "W"),
-    public_schema: bool = flag(
-        "--public-schema", "With --epsilon: the categories found in the data, which noise does not hide, may be public."
-    ),
-    seed: int | None = option("For tests of --epsilon only: anyone who knows it can remove the noise."),
+    out: Path | None = None,
+    add: Path | None = None,
+    table: str | None = None,
+    inside: bool = False,
+    order: int | None = None,
+    schema: Path | None = None,
+    epsilon: float | None = None,
+    delta: float = 1e-06,
+    max_weight: float | None = None,
+    public_schema: bool = False,
+    seed: int | None = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Count all pairs of variables. Tables can be shared where records cannot, and `twoway fit` reads them.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    data : DATA
+        Records: a CSV, TSV, Parquet, Arrow or JSON lines file; or the address of a database, such as
+        postgres://user@host/db, duckdb:///file.db or sqlite:///file.db.
+    out : TABLES
+        The file to write.
+    add : TABLES
+        Add to the counts in this file and replace it, unless -o is given.
+    table : NAME
+        The table of the database.
+    inside
+        Let the database count. No row leaves it, but it is several times slower.
+    order
+        2 for all pairs, 3 for all triples (default: 2, or that of --add).
+    schema : FILE
+        The variables and categories to count: JSON such as {"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}},
+        or a file of tables or a model.
+    epsilon
+        Add noise that hides single records: the privacy loss ε; 1 is usual.
+    delta
+        With --epsilon, the probability of a larger loss; far below 1 / number of records.
+    max_weight : W
+        With --epsilon and --weights, the largest possible weight.
+    public_schema
+        With --epsilon: the categories found in the data, which noise does not hide, may be public.
+    seed
+        For tests of --epsilon only: anyone who knows it can remove the noise.
 
+    Examples
+    --------
     twoway count monday.csv -o week.tables
 
     twoway count tuesday.csv --add week.tables

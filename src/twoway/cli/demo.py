@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typer import Argument
 
 import twoway as tw
 from twoway.arrays import Floats, Ints
-from twoway.cli.options import Json, option
+from twoway.cli.options import Json
 from twoway.cli.output import has_progress_output, say_json
 from twoway.storage.atomic_files import atomic_file
 from twoway.text import aligned_text
@@ -35,8 +34,9 @@ class Subject(StrEnum):
 
 
 def demo(
-    subject: Subject = Argument(Subject.TITANIC, help="The people on board the Titanic, or handwritten digits."),
-    out: Path = option("The folder to write a model, a page and more to.", default=Path("demo-output")),
+    subject: Subject = Subject.TITANIC,
+    *,
+    out: Path = Path("demo-output"),
     json: Json = False,
 ) -> None:
     """Learn from a survey with three answers in ten missing, ask, fill the holes, and compare with the truth.
@@ -44,8 +44,15 @@ def demo(
     The survey is of the 2,201 people on board the Titanic. OUT gets the file with holes (titanic.csv), the file filled
     (filled.csv), the model (titanic.twoway) and a page to click in (titanic.html). "digits" completes pictures.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    subject
+        The people on board the Titanic, or handwritten digits.
+    out
+        The folder to write a model, a page and more to.
 
+    Examples
+    --------
     twoway demo
 
     twoway demo digits --out my-demo

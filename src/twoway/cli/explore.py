@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, flag, option, out_option
+from twoway.cli.options import Force, Json, Model
 from twoway.cli.output import check_output, print_note, print_output
 from twoway.model.pmf import pmf_of
 
 
 def explore(
     model: Model,
-    out: Path | None = out_option("The page to write (default: the name of the model with .html)."),
-    title: str | None = option("The title of the page (default: the name of the model)."),
-    no_counts: bool = flag("--no-counts", "Do not put the two-way counts of the data into the page."),
+    *,
+    out: Path | None = None,
+    title: str | None = None,
+    no_counts: bool = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -24,8 +25,17 @@ def explore(
     and marks what was observed, unless the model was fitted with `--no-counts`. A file that
     `twoway segments --model` wrote also has the segments' profiles, under names that can be changed on the page.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    out
+        The page to write (default: the name of the model with .html).
+    title
+        The title of the page (default: the name of the model).
+    no_counts
+        Do not put the two-way counts of the data into the page.
 
+    Examples
+    --------
     twoway explore survey.twoway -o survey.html
 
     twoway explore survey.twoway --title "Our survey, spring" --force

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import BadParameter
 
 import twoway as tw
-from twoway.cli.options import Force, Model, flag, option, out_option
+from twoway.cli.options import Force, Model
 from twoway.cli.output import check_output, write_text_output
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
@@ -17,22 +17,38 @@ from twoway.text import shortlist
 
 def export(
     model: Model,
+    *,
     reading: Annotated[Reading, "missing", "missing_only"],
-    sql: bool = flag("--sql", "Export as a database view, the only format so far."),
-    table: str | None = option("The table that the view reads.", "NAME"),
-    what: str = option(
-        "The log-probability of each row, or rows with missing cells filled.", "score|impute", default="score"
-    ),
-    dialect: str = option("The SQL dialect: postgres, duckdb, sqlite, …", "NAME", default="postgres"),
-    view: str | None = option("The name of the view (default: TABLE_scored or TABLE_imputed).", "NAME"),
-    keep: list[str] | None = option("A further column to keep, such as a key. Repeatable.", "COLUMN"),
-    out: Path | None = out_option("The file to write (default: standard output)."),
+    sql: bool = False,
+    table: str | None = None,
+    what: str = "score",
+    dialect: str = "postgres",
+    view: str | None = None,
+    keep: list[str] | None = None,
+    out: Path | None = None,
     force: Force = False,
 ) -> None:
     """Write a model as SQL: a view that scores or completes the rows of a table in the database.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    sql
+        Export as a database view, the only format so far.
+    table : NAME
+        The table that the view reads.
+    what : score|impute
+        The log-probability of each row, or rows with missing cells filled.
+    dialect : NAME
+        The SQL dialect: postgres, duckdb, sqlite, …
+    view : NAME
+        The name of the view (default: TABLE_scored or TABLE_imputed).
+    keep : COLUMN
+        A further column to keep, such as a key. Repeatable.
+    out
+        The file to write (default: standard output).
 
+    Examples
+    --------
     twoway export survey.twoway --sql --table survey --keep id -o scored.sql
 
     twoway export survey.twoway --sql --table survey --what impute --dialect duckdb

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typer import Exit
 
 import twoway as tw
-from twoway.cli.options import Data, Force, Json, Seed, Threads, flag, missing_option_hint, option, out_option
+from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.data.survey_design import opened_design
@@ -29,30 +29,54 @@ _MOST_WARNINGS = 6
 
 
 def fit(
-    reading: Annotated[Reading, *TO_READ, *OF_DESIGN],
     data: Data = None,
-    out: Path = out_option("The file to write the model to.", "MODEL", default=Path("model.twoway")),
-    rank: int | None = option("The number of components (default: chosen)."),
-    solver: str = option("auto, em, coupled-nmf, spa, symmetric-nmf, ctd, mle-ad, or a chain: spa+em.", default="auto"),
+    *,
+    reading: Annotated[Reading, *TO_READ, *OF_DESIGN],
+    out: Path = Path("model.twoway"),
+    rank: int | None = None,
+    solver: str = "auto",
     seed: Seed = 0,
-    smoothing: float | None = option("Pseudo-records per component (default: chosen)."),
-    structure: str = option(
-        "Hidden variables: single, on a tree, a mixture of trees, or the best: auto.", default="auto"
-    ),
-    intervals: bool = flag("--intervals", "Also store replicates of the model, which `ask --interval` needs."),
-    areas: bool = flag("--areas", "Fit one model to each area in --tables, and write them into the folder --out."),
-    share: bool = flag("--share", "With --areas, pull each model toward that of all areas together, if that helps."),
-    no_counts: bool = flag("--no-counts", "Do not store the two-way counts, which `ask` shows beside its answers."),
-    seconds: float | None = option("Stop the fit after this many seconds, and keep the best model so far."),
+    smoothing: float | None = None,
+    structure: str = "auto",
+    intervals: bool = False,
+    areas: bool = False,
+    share: bool = False,
+    no_counts: bool = False,
+    seconds: float | None = None,
     threads: Threads = None,
-    ask: list[str] | None = option("A question to answer after the fit, as in `twoway ask`. Repeatable.", "QUESTION"),
+    ask: list[str] | None = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Fit a model to records with missing cells, or to published tables, and show what was learned.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    out : MODEL
+        The file to write the model to.
+    rank
+        The number of components (default: chosen).
+    solver
+        auto, em, coupled-nmf, spa, symmetric-nmf, ctd, mle-ad, or a chain: spa+em.
+    smoothing
+        Pseudo-records per component (default: chosen).
+    structure
+        Hidden variables: single, on a tree, a mixture of trees, or the best: auto.
+    intervals
+        Also store replicates of the model, which `ask --interval` needs.
+    areas
+        Fit one model to each area in --tables, and write them into the folder --out.
+    share
+        With --areas, pull each model toward that of all areas together, if that helps.
+    no_counts
+        Do not store the two-way counts, which `ask` shows beside its answers.
+    seconds
+        Stop the fit after this many seconds, and keep the best model so far.
+    ask : QUESTION
+        A question to answer after the fit, as in `twoway ask`. Repeatable.
 
+    Examples
+    --------
     twoway fit survey.csv -o survey.twoway
 
     twoway fit survey.csv -o survey.twoway --ask "P(vote | age)"

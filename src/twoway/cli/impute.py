@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+from typer import Option
+
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed, flag, option
+from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed
 from twoway.cli.output import check_output, print_output, write_output
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
@@ -16,26 +18,31 @@ from twoway.text import counted
 def impute(
     model: Model,
     data: DataFile,
+    *,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
     out: Out = None,
-    how: str | None = option(
-        "mode: the most probable category (the default); mean: the expected number; "
-        "sample: drawn, all cells of a record together."
-    ),
-    draws: int | None = option(
-        "Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) "
-        "and .id (the record) come first. Needs a model of `twoway fit --intervals`.",
-        min=2,
-    ),
-    proba: bool = flag("--proba", "Write the probability of each category for each missing cell instead."),
+    how: str | None = None,
+    draws: Annotated[int | None, Option(min=2)] = None,
+    proba: bool = False,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Fill the missing cells of records, given what each record shows. Observed cells stay as they are.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    how
+        mode: the most probable category (the default); mean: the expected number; sample: drawn, all cells of a record
+        together.
+    draws
+        Write this many completed copies below one another, for multiple imputation: columns .imp (the copy) and .id
+        (the record) come first. Needs a model of `twoway fit --intervals`.
+    proba
+        Write the probability of each category for each missing cell instead.
 
+    Examples
+    --------
     twoway impute survey.twoway survey.csv -o complete.csv
 
     twoway impute survey.twoway survey.sav -o complete.sav

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-from typer import Argument
+from typing import Any
 
 import twoway as tw
 from twoway.cli.options import Json
@@ -22,15 +20,19 @@ _MOST_LABELS = 8
 
 
 def info(
-    path: Annotated[
-        Path, Argument(metavar="MODEL|TABLES|DATA", help="A model, tables from `twoway count`, or files of records.")
-    ],
+    path: Path,
+    *,
     json: Json = False,
 ) -> None:
     """Show the contents of a file: variables and categories, how a model was fitted, which tables or records there are.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    path : MODEL|TABLES|DATA
+        A model, tables from `twoway count`, or files of records.
 
+    Examples
+    --------
     twoway info survey.twoway
 
     twoway info survey.tables --json

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from typer import Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Seed, Threads, flag, missing_option, option, out_option
+from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
 from twoway.cli.output import check_output, print_output
 from twoway.text import aligned_text, counted, printable
 
@@ -18,19 +20,18 @@ _SURE = 0.9
 
 def labels(
     data: DataFile,
-    item: str = option("The column of the items.", "COLUMN", default="item"),
-    annotator: str = option("The column of the annotators.", "COLUMN", default="annotator"),
-    label: str = option("The column of the labels.", "COLUMN", default="label"),
-    gold: Path | None = option("Known labels of some items: a file with the column of the items and one more.", "FILE"),
-    out: Path | None = out_option("Write each item with its label and its probability to this file."),
-    proba: bool = flag("--proba", "Write the probability of every class, too."),
-    annotators: Path | None = option("Write the quality of each annotator to this file.", "FILE"),
-    questions: Path | None = option(
-        "Write which items to ask about next, and whom, to this file, the most useful first.", "FILE"
-    ),
-    number: int = option("How many questions to write.", default=100, min=1),
-    missing: list[str] | None = option("A label that means no label; can be repeated.", "LABEL"),
-    smoothing: float | None = option("Pseudo-labels of each row of a confusion matrix (default: by held-out labels)."),
+    *,
+    item: str = "item",
+    annotator: str = "annotator",
+    label: str = "label",
+    gold: Path | None = None,
+    out: Path | None = None,
+    proba: bool = False,
+    annotators: Path | None = None,
+    questions: Path | None = None,
+    number: Annotated[int, Option(min=1)] = 100,
+    missing: list[str] | None = None,
+    smoothing: float | None = None,
     seed: Seed = 0,
     threads: Threads = None,
     force: Force = False,
@@ -40,8 +41,33 @@ def labels(
 
     The file has a row per label, with the columns of item, annotator and label.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    item : COLUMN
+        The column of the items.
+    annotator : COLUMN
+        The column of the annotators.
+    label : COLUMN
+        The column of the labels.
+    gold : FILE
+        Known labels of some items: a file with the column of the items and one more.
+    out
+        Write each item with its label and its probability to this file.
+    proba
+        Write the probability of every class, too.
+    annotators : FILE
+        Write the quality of each annotator to this file.
+    questions : FILE
+        Write which items to ask about next, and whom, to this file, the most useful first.
+    number
+        How many questions to write.
+    missing : LABEL
+        A label that means no label; can be repeated.
+    smoothing
+        Pseudo-labels of each row of a confusion matrix (default: by held-out labels).
 
+    Examples
+    --------
     twoway labels labels.csv --annotator worker -o truth.csv
 
     twoway labels labels.csv --gold gold.csv -o truth.csv --annotators annotators.csv --questions next.csv

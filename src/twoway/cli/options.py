@@ -20,22 +20,6 @@ from twoway.questions.conditions import condition_labels
 from twoway.questions.language import groups_to_parse, parse_terms
 from twoway.text import counted, shortlist
 
-
-def option(text: str, metavar: str | None = None, *names: str, default: Any = None, **settings: Any) -> Any:
-    """Return an option with its help text; without names, it has that of the parameter."""
-    return Option(default, *names, help=text, metavar=metavar, **settings)
-
-
-def out_option(text: str, metavar: str | None = None, default: Path | None = None) -> Any:
-    """Return the option for the file to write."""
-    return option(text, metavar, "-o", "--out", default=default)
-
-
-def flag(name: str, text: str) -> Any:
-    """Return an option without a value, which has no counterpart such as ``--no-json``."""
-    return option(text, None, name, default=False)
-
-
 Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
 Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
 Seed = Annotated[int, Option(help="Seed of the random numbers.")]

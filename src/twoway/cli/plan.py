@@ -4,30 +4,50 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from typer import Argument
-
 import twoway as tw
-from twoway.cli.options import Json, Seed, flag, option
+from twoway.cli.options import Json, Seed
 from twoway.cli.output import has_progress_output, print_output
 
 
 def plan(
-    model: Path | None = Argument(None, metavar="[MODEL]", help="A model to plan with; or use --variables and --rank."),
-    error: float = option("The allowed error of a probability, as total variation.", default=0.05),
-    of: str = option("The variables of interest, separated by commas (default: all).", "VARIABLES", default=""),
-    observed: float = option("The share of cells that will be observed.", default=1.0),
-    tables: bool = flag("--tables", "Only two-way tables will be available."),
-    variables: int | None = option("Without a model: the number of variables."),
-    categories: int = option("Without a model: the number of categories of each.", default=4),
-    rank: int | None = option("Without a model: the number of components."),
-    trials: int = option("The number of trials for each number of records.", default=3),
+    model: Path | None = None,
+    *,
+    error: float = 0.05,
+    of: str = "",
+    observed: float = 1.0,
+    tables: bool = False,
+    variables: int | None = None,
+    categories: int = 4,
+    rank: int | None = None,
+    trials: int = 3,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Estimate how many records reach a given error, by simulation and by the paper's bounds.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    model : [MODEL]
+        A model to plan with; or use --variables and --rank.
+    error
+        The allowed error of a probability, as total variation.
+    of : VARIABLES
+        The variables of interest, separated by commas (default: all).
+    observed
+        The share of cells that will be observed.
+    tables
+        Only two-way tables will be available.
+    variables
+        Without a model: the number of variables.
+    categories
+        Without a model: the number of categories of each.
+    rank
+        Without a model: the number of components.
+    trials
+        The number of trials for each number of records.
 
+    Examples
+    --------
     twoway plan pilot.twoway --error 0.02 --of age,vote --observed 0.7
 
     twoway plan --variables 10 --categories 4 --rank 5 --error 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, BadParameter, Option
+from typer import BadParameter
 
 import twoway as tw
 from twoway.cli.options import Force, Json, Seed, Threads, rules_option
@@ -16,22 +16,13 @@ from twoway.text import plain_data
 
 
 def population(
+    model: Path | None = None,
+    *,
     reading: Annotated[Reading, "tables", "layout", "area", "kind", "total", "errors"],
-    model: Path | None = Argument(
-        None,
-        metavar="[MODEL]",
-        help="A model written by `twoway fit`, or tables, of `twoway count` or `PublishedTables.save`.",
-    ),
-    n: int = Option(..., "-n", help="The number of persons, up to 10⁸."),
-    out: Path = Option(
-        ..., "-o", "--out", help="A Parquet, CSV, TSV, Arrow, JSON lines, SPSS or Stata file to write the persons to."
-    ),
-    exact: list[str] | None = Option(
-        None, metavar="COLUMNS", help="A margin that must hold exactly: 'age' or 'age,sex'. Repeatable."
-    ),
-    impossible: list[str] | None = Option(
-        None, metavar="CONDITIONS", help="What no person may be: 'age = 0-14, marital = married'. Repeatable."
-    ),
+    n: int,
+    out: Path,
+    exact: list[str] | None = None,
+    impossible: list[str] | None = None,
     seed: Seed = 0,
     threads: Threads = None,
     force: Force = False,
@@ -41,8 +32,21 @@ def population(
 
     The tables are those that the model was fitted to, or --tables. Without a model, one is fitted to these first.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    model : [MODEL]
+        A model written by `twoway fit`, or tables, of `twoway count` or `PublishedTables.save`.
+    n
+        The number of persons, up to 10⁸.
+    out
+        A Parquet, CSV, TSV, Arrow, JSON lines, SPSS or Stata file to write the persons to.
+    exact : COLUMNS
+        A margin that must hold exactly: 'age' or 'age,sex'. Repeatable.
+    impossible : CONDITIONS
+        What no person may be: 'age = 0-14, marital = married'. Repeatable.
 
+    Examples
+    --------
     twoway population county.twoway -n 1515136 -o people.parquet
 
     twoway population county.twoway -n 10000 -o people.csv --exact age,sex --impossible "age = 0-14, marital = married"

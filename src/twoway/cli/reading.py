@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import BadParameter
-from typer.models import OptionInfo
+from typer import BadParameter, Option
 
 import twoway as tw
 from twoway.cli.options import (
     bins_option,
     bins_option_columns,
     check_max_categories_option,
-    flag,
     missing_option,
     names_option,
-    option,
     replicate_kind_option,
     rules_option,
     where_option,
@@ -35,7 +30,7 @@ from twoway.storage.container import container_kind
 from twoway.text import without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from twoway.fitting.sources import United
 
@@ -52,83 +47,104 @@ MAX_CATEGORIES = 1000
 """Columns with more distinct values are probably free text, identifiers or measurements."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """How a command reads records: the options as the user gave them.
 
-    A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `expand_options`.
+    A command that takes ``reading: Annotated[Reading, "only", "drop"]`` offers these options, see `parsed_command`.
+
+    Parameters
+    ----------
+    only : COLUMNS
+        Use only these columns, separated by commas; 'q*' for all that match.
+    drop : COLUMNS
+        Leave these columns out, separated by commas.
+    missing : [COLUMN=]CODES
+        Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; for one
+        column: income=-9,refused. Without a column, only numbers are separated by commas. Repeatable.
+    missing_only : [COLUMN=]CODES
+        Like --missing, but replaces NA and the others; empty cells stay missing.
+    bins : COLUMN[=N|=CUT,CUT…]
+        Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the given
+        numbers: age=18,40,65.
+    counts : COLUMN
+        The column with the number of identical records that each row stands for.
+    weights : COLUMN
+        The column with the weight of each record.
+    where : CONDITION
+        Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.
+    unseen : error|missing
+        How to treat labels that the model does not know.
+    extend
+        Add unknown labels as new categories instead of ending with an error.
+    columns : TOML
+        What the columns are: order, labels, codes for missing; `twoway columns` writes it.
+    max_categories : N
+        Reject columns with more distinct values than this.
+    tables
+        Instead of records, published cross-tabs: a folder with one per file, or a banner sheet.
+    kind
+        What the numbers in --tables are: counts, joint, row or column percentages (default: found).
+    layout : TOML
+        What the rows and columns of --tables are; `twoway tables read` writes it.
+    area : NAME
+        The area to use, where --tables has many.
+    total : N
+        The number of records behind each table, if it is not in it.
+    errors
+        Standard errors of --tables: a file of the same shape, or a folder with NAME_se.csv or NAME_moe.csv.
+    impossible : CONDITIONS
+        What nobody is: 'age = 0-14, marital = married'. Of tables only. Repeatable.
+    exact : NAMES
+        Variables whose published table must hold exactly: age, or 'age, sex'. Repeatable.
+    db : URL
+        Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …
+    table : NAME
+        The table of the database.
+    strata : COLUMN
+        The stratum of each record.
+    units : COLUMN
+        The primary sampling unit (cluster) of each record.
+    population : COLUMN
+        The number of units that the record's stratum has in the whole population.
+    replicate_weights : COLUMNS
+        Replicate weights of the survey, separated by commas, or a pattern: 'repw*'.
+    replicate_kind : KIND[:NUMBER]
+        What they are: bootstrap, brr, fay or jackknife (default: recognized by their ratios to the weights), with Fay's
+        coefficient, as in fay:0.3, or what a squared deviation counts, as in jackknife:0.9.
     """
 
-    only: list[str] | None = option("Use only these columns, separated by commas; 'q*' for all that match.", "COLUMNS")
-    drop: list[str] | None = option("Leave these columns out, separated by commas.", "COLUMNS")
-    missing: list[str] | None = option(
-        "Further values that mean missing, besides the empty cell, NA, N/A, n/a, NaN, nan, null, NULL and ?; "
-        "for one column: income=-9,refused. Without a column, only numbers are separated by commas. Repeatable.",
-        "[COLUMN=]CODES",
-    )
-    missing_only: list[str] | None = option(
-        "Like --missing, but replaces NA and the others; empty cells stay missing.", "[COLUMN=]CODES"
-    )
-    bins: list[str] | None = option(
-        "Bin a numeric column: N bins with about equally many records each (default 5), or bins that start at the "
-        "given numbers: age=18,40,65.",
-        "COLUMN[=N|=CUT,CUT…]",
-    )
-    counts: str | None = option("The column with the number of identical records that each row stands for.", "COLUMN")
-    weights: str | None = option("The column with the weight of each record.", "COLUMN")
-    where: list[str] | None = option(
-        "Use only records that meet this SQL condition: 'year >= 2020'. If repeated, all conditions must hold.",
-        "CONDITION",
-    )
-    unseen: str = option("How to treat labels that the model does not know.", "error|missing", default="error")
-    extend: bool = flag("--extend", "Add unknown labels as new categories instead of ending with an error.")
-    columns: Path | None = option(
-        "What the columns are: order, labels, codes for missing; `twoway columns` writes it.", "TOML"
-    )
-    max_categories: int = option(
-        "Reject columns with more distinct values than this.", "N", default=MAX_CATEGORIES, min=1
-    )
-    tables: Path | None = option(
-        "Instead of records, published cross-tabs: a folder with one per file, or a banner sheet."
-    )
-    kind: str | None = option(
-        "What the numbers in --tables are: counts, joint, row or column percentages (default: found)."
-    )
-    layout: Path | None = option("What the rows and columns of --tables are; `twoway tables read` writes it.", "TOML")
-    area: str | None = option("The area to use, where --tables has many.", "NAME")
-    total: float | None = option("The number of records behind each table, if it is not in it.", "N")
-    errors: Path | None = option(
-        "Standard errors of --tables: a file of the same shape, or a folder with NAME_se.csv or NAME_moe.csv."
-    )
-    impossible: list[str] | None = option(
-        "What nobody is: 'age = 0-14, marital = married'. Of tables only. Repeatable.", "CONDITIONS"
-    )
-    exact: list[str] | None = option(
-        "Variables whose published table must hold exactly: age, or 'age, sex'. Repeatable.", "NAMES"
-    )
-    db: str | None = option("Instead of files, a database: postgres://user@host/db, duckdb:///file.db, …", "URL")
-    table: str | None = option("The table of the database.", "NAME")
-    strata: str | None = option("The stratum of each record.", "COLUMN")
-    units: str | None = option("The primary sampling unit (cluster) of each record.", "COLUMN")
-    population: str | None = option(
-        "The number of units that the record's stratum has in the whole population.", "COLUMN"
-    )
-    replicate_weights: list[str] | None = option(
-        "Replicate weights of the survey, separated by commas, or a pattern: 'repw*'.", "COLUMNS"
-    )
-    replicate_kind: str | None = option(
-        "What they are: bootstrap, brr, fay or jackknife (default: recognized by their ratios to the weights), "
-        "with Fay's coefficient, as in fay:0.3, or what a squared deviation counts, as in jackknife:0.9.",
-        "KIND[:NUMBER]",
-    )
+    only: list[str] | None = None
+    drop: list[str] | None = None
+    missing: list[str] | None = None
+    missing_only: list[str] | None = None
+    bins: list[str] | None = None
+    counts: str | None = None
+    weights: str | None = None
+    where: list[str] | None = None
+    unseen: str = "error"
+    extend: bool = False
+    columns: Path | None = None
+    max_categories: Annotated[int, Option(min=1)] = MAX_CATEGORIES
+    tables: Path | None = None
+    kind: str | None = None
+    layout: Path | None = None
+    area: str | None = None
+    total: float | None = None
+    errors: Path | None = None
+    impossible: list[str] | None = None
+    exact: list[str] | None = None
+    db: str | None = None
+    table: str | None = None
+    strata: str | None = None
+    units: str | None = None
+    population: str | None = None
+    replicate_weights: list[str] | None = None
+    replicate_kind: str | None = None
     offered: tuple[str, ...] = ()
     """The options that the command has."""
     file_sets: dict[Path, FileSet] = field(default_factory=dict, repr=False)
     """The files of the names that were looked up."""
-
-    def __post_init__(self) -> None:
-        defaults = {name: option.default for name, option in vars(self).items() if isinstance(option, OptionInfo)}
-        vars(self).update(defaults)
 
     @functools.cached_property
     def labels(self) -> tw.MissingLabels:
@@ -359,27 +375,3 @@ class Reading:
             return column.astype(float)
         except (TypeError, ValueError) as error:
             raise DataError(f"column {column.name!r} must hold replicate weights, which are numbers: {error}") from None
-
-    @classmethod
-    def expand_options(cls, command: Callable[..., None]) -> Callable[..., None]:
-        """Return a command whose parameter ``reading: Annotated[Reading, "only", …]`` is the options named there.
-
-        typer reads the options of a command from its signature, and has no groups of them.
-        """
-        signature = inspect.signature(command, eval_str=True)
-        if "reading" not in signature.parameters:
-            return command
-        offered: tuple[str, ...] = signature.parameters["reading"].annotation.__metadata__
-        hints = get_type_hints(cls)
-        keyword = Parameter.KEYWORD_ONLY
-        others = [p.replace(kind=keyword) for p in signature.parameters.values() if p.name != "reading"]
-        options = [Parameter(name, keyword, default=getattr(cls, name), annotation=hints[name]) for name in offered]
-
-        @functools.wraps(command)
-        def expanded(**values: Any) -> None:
-            chosen = {name: values.pop(name) for name in offered}
-            command(reading=cls(**chosen, offered=offered), **values)
-
-        expanded.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
-        expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *options)}
-        return expanded

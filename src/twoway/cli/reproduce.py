@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
-from typer import Argument, Exit, echo
+from typer import Exit, Option, echo
 
-from twoway.cli.options import Json, flag, option
+from twoway.cli.options import Json
 from twoway.cli.output import say_json
 
 if TYPE_CHECKING:
@@ -21,21 +21,16 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    tables: list[str] | None = Argument(None, metavar="[TABLE]...", help="Tables by name, or 'all'."),
-    list_tables: bool = flag("--list", "Name every table and method, and exit."),
-    size: str = option("'paper', or 'smoke' for small trials that take seconds.", default="paper"),
-    trials: int | None = option("Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size."),
-    jobs: int | None = option("Fits at a time, each in a process; by default one per core."),
-    out: Path = option("The folder for results; fits saved there are not run again.", default=Path("reproduce-output")),
-    movielens: str = option(
-        "The release of MovieLens to use: the path to its folder or zip, or its name there in the subfolder "
-        "'movielens' of TWOWAY_DATA.",
-        default="ml-latest-small",
-    ),
-    methods: str = option("Methods to run, separated by commas; by default all.", default=""),
-    page: Path | None = option(
-        "Also write all tables in OUT to this Markdown page, below its mark; others on it are kept."
-    ),
+    tables: list[str] | None = None,
+    *,
+    list_tables: Annotated[bool, Option("--list")] = False,
+    size: str = "paper",
+    trials: int | None = None,
+    jobs: int | None = None,
+    out: Path = Path("reproduce-output"),
+    movielens: str = "ml-latest-small",
+    methods: str = "",
+    page: Path | None = None,
     json: Json = False,
 ) -> None:
     """Run tables of the paper, every method on the same data, and show them beside the published numbers.
@@ -46,6 +41,28 @@ def reproduce(
     Real data are read from the folder in the environment variable TWOWAY_DATA; otherwise those of UCI come from OpenML.
 
     [bold]Example[/bold]: twoway reproduce synthetic-eps0.1 --size smoke
+
+    Parameters
+    ----------
+    tables : [TABLE]...
+        Tables by name, or 'all'.
+    list_tables
+        Name every table and method, and exit.
+    size
+        'paper', or 'smoke' for small trials that take seconds.
+    trials
+        Trials per column; by default 20 (5 at 10⁶ records), 2 at smoke size.
+    jobs
+        Fits at a time, each in a process; by default one per core.
+    out
+        The folder for results; fits saved there are not run again.
+    movielens
+        The release of MovieLens to use: the path to its folder or zip, or its name there in the subfolder 'movielens'
+        of TWOWAY_DATA.
+    methods
+        Methods to run, separated by commas; by default all.
+    page
+        Also write all tables in OUT to this Markdown page, below its mark; others on it are kept.
     """
     from rich.console import Console
 

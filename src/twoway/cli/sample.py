@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, Out, Seed, option
+from twoway.cli.options import Force, Json, Model, Out, Seed
 from twoway.cli.output import check_output, write_output
 
 
 def sample(
     model: Model,
-    n: int = option("The number of records.", None, "-n", default=10),
+    *,
+    n: int = 10,
     out: Out = None,
-    given: str = option("Draw records that meet these: 'age = 30-39, vote != no'.", "CONDITIONS", default=""),
+    given: str = "",
     seed: Seed = 0,
     json: Json = False,
     force: Force = False,
 ) -> None:
     """Draw records like those that the model was fitted to, with all cells filled.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    n
+        The number of records.
+    given : CONDITIONS
+        Draw records that meet these: 'age = 30-39, vote != no'.
 
+    Examples
+    --------
     twoway sample survey.twoway -n 1000 -o synthetic.csv
 
     twoway sample survey.twoway -n 5 --given "region = north"

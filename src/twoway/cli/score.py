@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
+from typer import Option
+
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out, option
+from twoway.cli.options import DataFile, Force, Json, Model, Out
 from twoway.cli.output import check_output, say, say_json, write_output
 from twoway.cli.reading import Reading
 
@@ -16,9 +18,10 @@ _CELLS_SHOWN = 3
 def score(
     model: Model,
     data: DataFile,
+    *,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
     out: Out = None,
-    top: int | None = option("Instead, show the N least probable records and their surprising cells.", "N", min=1),
+    top: Annotated[int | None, Option(min=1)] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -27,8 +30,13 @@ def score(
     Records are numbered from 1. A surprising cell is improbable given the rest of its record. With --top, a file gets
     a row for each cell.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    top : N
+        Instead, show the N least probable records and their surprising cells.
 
+    Examples
+    --------
     twoway score survey.twoway survey.csv -o scores.csv
 
     twoway score survey.twoway survey.csv --top 10

@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from typer import Option
+
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Seed, Threads, names_option, option, out_option
+from twoway.cli.options import DataFile, Force, Json, Seed, Threads, names_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, say, say_json
 from twoway.cli.reading import OF_DATA, Reading
 from twoway.errors import DataError, TwowayError
@@ -16,25 +18,18 @@ from twoway.storage.container import container_kind
 
 def segments(
     data: DataFile,
+    *,
     reading: Annotated[Reading, *OF_DATA],
-    count: str = option("The number of segments, or the numbers to compare.", "N|N..M", default="2..8"),
-    out: Path | None = out_option(
-        "An .xlsx or .md file of all tables, or a .csv, .tsv, .parquet or .jsonl of profiles."
-    ),
-    names: list[str] | None = option(
-        "Names for the segments, largest first, separated by commas; or 'segment 2=young'.", "NAMES"
-    ),
-    covariates: list[str] | None = option("Columns that may explain the segment, separated by commas.", "COLUMNS"),
-    outcomes: list[str] | None = option("Columns that may differ between segments, separated by commas.", "COLUMNS"),
-    assignments: Path | None = option("Write all people here, each with a segment and its probability.", "FILE"),
-    model: Path | None = option("Write the segments and their names to a model file.", "MODEL"),
-    starts: int = option("Random starts for each number of segments.", default=50, min=1),
-    replicates: int = option(
-        "Samples for stability, tests and standard errors; 0 for as few as possible.", default=100, min=0
-    ),
-    correction: str | None = option(
-        "Of errors of assignment: ml, bch or none (default: ml for covariates, bch for outcomes)."
-    ),
+    count: str = "2..8",
+    out: Path | None = None,
+    names: list[str] | None = None,
+    covariates: list[str] | None = None,
+    outcomes: list[str] | None = None,
+    assignments: Path | None = None,
+    model: Path | None = None,
+    starts: Annotated[int, Option(min=1)] = 50,
+    replicates: Annotated[int, Option(min=0)] = 100,
+    correction: str | None = None,
     seed: Seed = 0,
     threads: Threads = None,
     force: Force = False,
@@ -44,8 +39,31 @@ def segments(
 
     A file that --model wrote can be read again, to name the segments or to write their tables.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    count : N|N..M
+        The number of segments, or the numbers to compare.
+    out
+        An .xlsx or .md file of all tables, or a .csv, .tsv, .parquet or .jsonl of profiles.
+    names : NAMES
+        Names for the segments, largest first, separated by commas; or 'segment 2=young'.
+    covariates : COLUMNS
+        Columns that may explain the segment, separated by commas.
+    outcomes : COLUMNS
+        Columns that may differ between segments, separated by commas.
+    assignments : FILE
+        Write all people here, each with a segment and its probability.
+    model : MODEL
+        Write the segments and their names to a model file.
+    starts
+        Random starts for each number of segments.
+    replicates
+        Samples for stability, tests and standard errors; 0 for as few as possible.
+    correction
+        Of errors of assignment: ml, bch or none (default: ml for covariates, bch for outcomes).
 
+    Examples
+    --------
     twoway segments survey.sav --count 2..8 -o segments.xlsx
 
     twoway segments survey.csv --drop id --covariates age,gender --outcomes spent --assignments people.csv

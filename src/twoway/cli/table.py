@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, names_option, option, out_option
+from twoway.cli.options import Force, Json, Model, names_option
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import OF_DESIGN, Reading
 from twoway.errors import DataError
@@ -15,25 +15,14 @@ _READ = ("missing", "missing_only", "unseen", "counts", "weights", "where")
 
 
 def table(
-    reading: Annotated[Reading, *_READ, *OF_DESIGN],
     model: Model,
-    columns: list[str] = option(
-        "The variables of the banner, separated by commas: a column for each category. 'age > gender' has each "
-        "gender within each age.",
-        default=[],
-    ),
-    rows: list[str] | None = option(
-        "The questions, a table each, separated by commas; * stands for any text (default: all)."
-    ),
-    net: list[str] | None = option(
-        'Categories taken together: "Top 2: trust >= 4". Can be repeated.', "NAME: CONDITION"
-    ),
-    data: Path | None = option(
-        "The records that the model was fitted to: columns within columns need them, and the design of a survey."
-    ),
-    out: Path | None = out_option(
-        "An .xlsx, .html, .md, .txt, .csv, .tsv, .parquet or .json file (default: the terminal)."
-    ),
+    *,
+    reading: Annotated[Reading, *_READ, *OF_DESIGN],
+    columns: list[str] | None = None,
+    rows: list[str] | None = None,
+    net: list[str] | None = None,
+    data: Path | None = None,
+    out: Path | None = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -42,8 +31,22 @@ def table(
     Letters mark differences between columns that are more than chance; with the design of the survey, by that design.
     A model from `twoway fit --intervals` has intervals.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    columns
+        The variables of the banner, separated by commas: a column for each category. 'age > gender' has each gender
+        within each age.
+    rows
+        The questions, a table each, separated by commas; * stands for any text (default: all).
+    net : NAME: CONDITION
+        Categories taken together: "Top 2: trust >= 4". Can be repeated.
+    data
+        The records that the model was fitted to: columns within columns need them, and the design of a survey.
+    out
+        An .xlsx, .html, .md, .txt, .csv, .tsv, .parquet or .json file (default: the terminal).
 
+    Examples
+    --------
     twoway table survey.twoway --rows vote --columns "age, region"
 
     twoway table survey.twoway --columns "age, region" -o tables.xlsx
@@ -68,7 +71,7 @@ def table(
         observed = {"records": reading.read_by(loaded.schema, data)[1], "design": reading.design([data])}
     elif reading.design_columns:
         raise DataError("the design of a survey needs its records; add --data")
-    banner = _table_command_names("--columns", columns, known, within=WITHIN)
+    banner = _table_command_names("--columns", columns or [], known, within=WITHIN)
     tables = tw.tabulate(loaded, questions, banner, nets=_table_command_nets(net or []), **observed)
     if out is None:
         print_output(tables.to_dict() if json else {}, tables, json=json)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Argument
+from typing import TYPE_CHECKING, Any
 
 import twoway as tw
-from twoway.cli.options import Force, Json, option, out_option
+from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, print_note, print_output, say
 from twoway.errors import DataError, check_known
 from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
@@ -21,14 +19,13 @@ _MOST_TABLES = 20
 
 
 def tables(
-    action: Annotated[str, Argument(metavar="read", help="What to do: read.")],
-    sheet: Annotated[
-        Path, Argument(metavar="SHEET", help="A CSV, TSV, Excel, OpenDocument or HTML file, or a folder of them.")
-    ],
-    out: Path | None = out_option("Write the layout (.toml), or the tables themselves (.tables).", "FILE"),
-    layout: Path | None = option("Read by this layout, to check it.", "TOML"),
-    kind: str | None = option("What the numbers are: counts, joint, row or column percentages."),
-    area: str | None = option("The area to write to .tables, where there are many.", "NAME"),
+    action: str,
+    sheet: Path,
+    *,
+    out: Path | None = None,
+    layout: Path | None = None,
+    kind: str | None = None,
+    area: str | None = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -37,8 +34,23 @@ def tables(
     Variables and categories, what the numbers are, what was taken for a total or a base, and whether sums agree. Labels
     of ranges that are coarser in some tables, and combinations that nobody has, are declared there, too.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    action : read
+        What to do: read.
+    sheet : SHEET
+        A CSV, TSV, Excel, OpenDocument or HTML file, or a folder of them.
+    out : FILE
+        Write the layout (.toml), or the tables themselves (.tables).
+    layout : TOML
+        Read by this layout, to check it.
+    kind
+        What the numbers are: counts, joint, row or column percentages.
+    area : NAME
+        The area to write to .tables, where there are many.
 
+    Examples
+    --------
     twoway tables read county.xlsx -o county.toml
 
     twoway tables read county.xlsx --layout county.toml -o county.tables

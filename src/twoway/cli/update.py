@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Exit
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Threads, out_option
+from twoway.cli.options import DataFile, Force, Json, Model, Threads
 from twoway.cli.output import check_output, has_progress_output, print_note, print_output
 from twoway.cli.reading import Reading
 from twoway.model.pmf import pmf_of
@@ -18,16 +18,22 @@ from twoway.text import counted
 def update(
     model: Model,
     data: DataFile,
+    *,
     reading: Annotated[Reading, "extend", "unseen", "missing", "missing_only", "counts", "weights", "where"],
-    out: Path | None = out_option("The file to write (default: replace the model).", "MODEL"),
+    out: Path | None = None,
     threads: Threads = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Add new records to a model, at the cost of the new records, not of all the records before.
 
-    [bold]Examples[/bold]
+    Parameters
+    ----------
+    out : MODEL
+        The file to write (default: replace the model).
 
+    Examples
+    --------
     twoway update survey.twoway tuesday.csv
 
     twoway update survey.twoway tuesday.csv -o survey-2.twoway --extend
