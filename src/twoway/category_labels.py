@@ -75,7 +75,7 @@ def check_label_text(text: str, what: str) -> None:
         text.isascii() or text.encode()
     except UnicodeEncodeError as error:
         raise DataError(
-            f"{what} must be text that UTF-8 can hold; {text[:40]!r} has half of a surrogate pair at {error.start}"
+            f"{what} must be valid Unicode text; {text[:40]!r} has an unpaired surrogate at position {error.start}"
         ) from None
 
 

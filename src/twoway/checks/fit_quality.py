@@ -156,10 +156,10 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
     pmf, note, sampled = pmf_of(pmf), "", None
     if isinstance(source, Tables):
         if design is not None:
-            raise DataError("a design says how records were drawn, and these are tables; give the records")
+            raise DataError("a survey design applies to records, but tables were given")
         tables = source
         if difference := pmf.schema.difference(tables.schema):
-            raise DataError(f"the tables are not about the model's variables: {difference}")
+            raise DataError(f"the tables and the model have different variables: {difference}")
     else:
         records = records_for_model(pmf.schema, source, report=pmf.report)
         tables, totals = Tables.count(records), records.weight_totals

@@ -136,7 +136,7 @@ def count(
     if epsilon is not None:
         lines.append(str(tables.releases[-1]))
         if len(tables.releases) > 1:
-            lines.append(str(tables.privacy or "there is no guarantee for the counts as a whole"))
+            lines.append(str(tables.privacy or "the counts as a whole have no privacy guarantee"))
     print_output(content, "\n".join(lines), json=json)
 
 

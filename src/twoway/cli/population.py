@@ -43,7 +43,7 @@ def population(
     exact : COLUMNS
         A margin that must hold exactly: 'age' or 'age,sex'. Repeatable.
     impossible : CONDITIONS
-        What no person may be: 'age = 0-14, marital = married'. Repeatable.
+        A combination that no person may have: 'age = 0-14, marital = married'. Repeatable.
 
     Examples
     --------

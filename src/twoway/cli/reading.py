@@ -84,17 +84,17 @@ class Reading:
     tables
         Instead of records, published cross-tabs: a folder with one per file, or a banner sheet.
     kind
-        What the numbers in --tables are: counts, joint, row or column percentages (default: found).
+        What the numbers in --tables are: counts, joint, row or column percentages (default: detected).
     layout : TOML
         What the rows and columns of --tables are; `twoway tables read` writes it.
     area : NAME
         The area to use, where --tables has many.
     total : N
-        The number of records behind each table, if it is not in it.
+        The number of records behind each table, if the table does not say.
     errors
         Standard errors of --tables: a file of the same shape, or a folder with NAME_se.csv or NAME_moe.csv.
     impossible : CONDITIONS
-        What nobody is: 'age = 0-14, marital = married'. Of tables only. Repeatable.
+        A combination that nobody has: 'age = 0-14, marital = married'. For tables only. Repeatable.
     exact : NAMES
         Variables whose published table must hold exactly: age, or 'age, sex'. Repeatable.
     db : URL
@@ -110,8 +110,8 @@ class Reading:
     replicate_weights : COLUMNS
         Replicate weights of the survey, separated by commas, or a pattern: 'repw*'.
     replicate_kind : KIND[:NUMBER]
-        What they are: bootstrap, brr, fay or jackknife (default: recognized by their ratios to the weights), with Fay's
-        coefficient, as in fay:0.3, or what a squared deviation counts, as in jackknife:0.9.
+        The kind of the replicate weights: bootstrap, brr, fay or jackknife (default: recognized by their ratios to the
+        weights), with Fay's coefficient, as in fay:0.3, or the factor of squared deviations, as in jackknife:0.9.
     """
 
     only: list[str] | None = None

@@ -60,7 +60,7 @@ def segments(
     replicates
         Samples for stability, tests and standard errors; 0 for as few as possible.
     correction
-        Of errors of assignment: ml, bch or none (default: ml for covariates, bch for outcomes).
+        The correction for assignment errors: ml, bch or none (default: ml for covariates, bch for outcomes).
 
     Examples
     --------

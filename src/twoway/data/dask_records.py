@@ -364,5 +364,5 @@ def _explained_dask_error(error: BaseException) -> str | None:
 def _lost_dask_cluster(reason: str) -> str:
     return (
         f"the cluster lost its records or cannot be reached ({reason}); if its scheduler or its client was closed, "
-        "connect again and begin anew"
+        "connect again and start over"
     )

@@ -108,7 +108,9 @@ class Distribution:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if dtype is not None and np.dtype(dtype) != self.array.dtype:
             if copy is False:
-                raise ValueError(f"a distribution is an array of float64; one of {np.dtype(dtype)} is always a copy")
+                raise ValueError(
+                    f"a distribution of float64 cannot become an array of {np.dtype(dtype)} without a copy"
+                )
             return self.array.astype(dtype)
         return self.array.copy() if copy else self.array
 
@@ -264,7 +266,7 @@ def distribution_frame(
 
     for name in columns:
         if name in [variable.name for variable in variables]:
-            raise DataError(f"a variable is called {name!r}, like a column of the frame")
+            raise DataError(f"the variable {name!r} has the same name as another column of the frame")
     codes = np.indices([len(variable) for variable in variables]).reshape(len(variables), -1)
     numbers = {name: array.ravel() for name, array in columns.items()}
     return make_labelled_frame(tuple(variables), list(codes), library, numbers)

@@ -129,14 +129,14 @@ class Scan:
 
     @staticmethod
     def _warn_of_spaces(column: str, labels: Sequence[Label]) -> None:
-        """Warn where two labels differ in spaces alone, which most often mean one category."""
+        """Warn where two labels differ only in spaces, which most often mean one category."""
         by_words: dict[str, str] = {}
         for label in labels:
             if not isinstance(label, str):
                 continue
             if (same := by_words.setdefault(" ".join(label.split()), label)) is not label:
                 warn_caller(
-                    f"labels that differ in spaces alone are different categories, such as {same!r} and {label!r} of "
+                    f"labels that differ only in spaces are different categories, such as {same!r} and {label!r} of "
                     f"column {column!r}; declare them as one (columns) if they are",
                     once=True,
                 )

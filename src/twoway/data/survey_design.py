@@ -121,7 +121,7 @@ def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateW
     if design.replicates is None:
         stands_for_several = records.weights is not None and (records.people is None or (records.people != 1).any())
         if design.units is None and stands_for_several:
-            raise DataError("each row stands for several records, which a design must tell apart: give units")
+            raise DataError("a row stands for several records, so the design must name their units")
         return _sampled_units(design, records.n_records)
     if any(part is not None for part in (design.strata, design.units, design.population)):
         raise DataError(
@@ -184,8 +184,8 @@ def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> R
     kind, fay, scales = _recognized_design(replicates, weights)
     if design.kind is None and kind is None:
         raise DataError(
-            f"the kind of the {n} replicate weights cannot be recognized from their numbers, as it can for BRR, Fay's "
-            "and jackknife weights that nobody adjusted: give the kind, which the survey's documentation names: "
+            f"the kind of the {n} replicate weights cannot be recognized from their values (unadjusted BRR, Fay and "
+            "jackknife weights can): give the kind that the survey's documentation names, one of "
             f"{shortlist(get_args(ReplicateKind))}"
         )
     how = "recognized by their ratios to the weights" if design.kind is None else "as given"
@@ -194,7 +194,7 @@ def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> R
     if kind == "fay":
         known = [share for share in (design.fay, fay) if share is not None]
         if len(known) == 2 and abs(known[0] - known[1]) > _SAME_RATIO:
-            raise DataError(f"fay={design.fay:g} does not match the replicate weights, which keep {fay:.3g}")
+            raise DataError(f"fay={design.fay:g} does not match the replicate weights, which imply fay={fay:.3g}")
         fay = known[0] if known else _USUAL_FAY
     usual = {"fay": 1.0 / (n * (1.0 - (fay or 0.0)) ** 2), "jackknife": (n - 1) / n}.get(str(kind), 1.0 / n)
     scale = np.asarray(usual if scales is None else scales)

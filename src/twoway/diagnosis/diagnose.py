@@ -120,7 +120,7 @@ def _evidence_to_diagnose(
     elif not isinstance(source, Tables):
         return evidence_of_source(source, threads)[0], None
     elif source.order != 2:
-        raise DataError("diagnose takes two-way tables, and these are three-way tables, which show more: fit them")
+        raise DataError("diagnose takes two-way tables, but these are three-way tables; fit them directly")
     else:
         tables = source
     return Evidence(tables.schema, tables=tables, threads=threads), given

@@ -165,7 +165,7 @@ def _only_possible_published(pmf: JointPMF, published: PublishedTables) -> Joint
             shares.append(share)
             trees.append(part.trees[0])
     if not trees:
-        raise DataError("the tables leave nothing of what the impossible combinations leave possible")
+        raise DataError("the tables and the impossible combinations exclude every combination of categories")
     return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (_published_trees_as_blocks(np.array(shares), trees),)))
 
 

@@ -29,8 +29,8 @@ from twoway.text import shortlist
 _MOST_CELLS = 3000
 _SHOWN = 4
 TABLES_AS_RECORDS = (
-    "tables were fitted as records of the variables of each table, each answer counted once; "
-    "log-likelihood, AIC and BIC are those of such records"
+    "tables were fitted as records that show the variables of one table each, with each answer counted once; "
+    "log-likelihood, AIC and BIC refer to these records"
 )
 """The warning where tables and records are fitted together."""
 CONTRADICTION = "sources contradict each other"
@@ -134,7 +134,7 @@ def _counted_source(name: str, source: RecordSource | Tables, threads: int | Non
     if isinstance(source, Tables):
         return _Source(name, source, source)
     if not isinstance(source, Records):
-        warnings.append(f"{name} is not in memory, so its pairs were counted and its records left where they are")
+        warnings.append(f"{name} is not in memory, so its two-way counts were fitted instead of its records")
         counted = Tables.count(source, threads=threads)
         return _Source(name, counted, counted)
     small = len(source.schema) > 1 and source.schema.n_categories <= _MOST_CELLS

@@ -110,7 +110,7 @@ def structure_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ..
     linked = np.arange(len(schema))
     for pair, (first, second) in zip(pairs, edges, strict=True):
         if linked[first] == linked[second]:
-            raise DataError(f"the edges of a tree must not make a circle; {pair} does")
+            raise DataError(f"the edges of a tree must not form a cycle; {pair} closes one")
         linked[linked == linked[second]] = linked[first]
     if len(edges) != len(schema) - 1:
         apart = schema.names[int(np.flatnonzero(linked != linked[0])[0])]
@@ -179,7 +179,7 @@ def fit_best_structure(problem: Problem, solver: Solver, tree: Tree, mixture: Mi
     if gain > error:
         with watch.guard():
             return replace(_fit_chosen_mixture(problem, choice, mixture, more_trees=True), reason=reason)
-        reason += ", but the time was over"
+        reason += ", but the time limit was reached"
     return replace(best, reason="; ".join(filter(None, (best.reason, reason))))
 
 
@@ -205,7 +205,7 @@ def _fit_one_table(problem: Problem, solver: Solver) -> FittedStructure:
     problem = replace(problem, rank=pmf.rank, smoothing=Smoothing(_LITTLE_SMOOTHING, _LITTLE_SMOOTHING))
     descent = Descent(pmf, (max(divergence, 0.0),), StopReason.DIRECT)
     solution = problem.solution(solver, descent, "Kullback-Leibler divergence of the table")
-    reason = "one table is all that is known of its two variables: the model is that table"
+    reason = "there is only one table, of two variables: the model is that table"
     return FittedStructure(solver.name, problem, solution, reason=reason)
 
 
@@ -242,9 +242,9 @@ def _fit_better_structure(problem: Problem, solver: Solver, tree: Tree) -> Fitte
     if _can_be_tree_structure(evidence):
         reason = ""
         if not evidence.bridges_all_pairs:
-            reason = "some pairs have no table: a tree says of them what the other tables imply"
+            reason = "some pairs have no table: a tree derives them from the other tables"
         elif not evidence.has_counts:
-            reason = "the tables do not say how many records they count: of the structures, a tree assumes least"
+            reason = "the tables do not say how many records they count: a tree makes the fewest assumptions"
         if reason:
             return replace(fit_tree_structure(problem, None, tree), reason=reason)
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)

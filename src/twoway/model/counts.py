@@ -244,7 +244,7 @@ class Counts:
             numbers = {name.removeprefix(start): own for name, own in arrays.items() if name.startswith(start)}
             published = PublishedTables(**unpacked_tables(header, numbers))
             if difference := schema.difference(published.schema):
-                raise DataError(f"the published tables are not about the model's variables: {difference}")
+                raise DataError(f"the published tables and the model have different variables: {difference}")
         return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted, published=published)
 
 

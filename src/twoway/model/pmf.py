@@ -138,7 +138,8 @@ class JointPMF(Tabulated):
     def __getattr__(self, name: str) -> Never:
         if name in ("weights", "stacked"):
             raise AttributeError(
-                f"this model has {self.n_hidden} hidden variables on a tree; {name} are those of a model with one"
+                f"this model has {self.n_hidden} hidden variables on a tree; "
+                f"only a model with one hidden variable has {name}"
             )
         raise AttributeError(f"a JointPMF has no attribute {name!r}")
 

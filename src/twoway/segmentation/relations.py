@@ -313,9 +313,7 @@ class People:
         start = estimate(self.assigned.of_some(known))
         slopes, drawn, notes = self.replicates(estimate, known, relation)
         for place in np.flatnonzero(separates(slopes).any(axis=0)):
-            notes.append(
-                f"{terms[1 + place]} separates segments perfectly or nearly so: its coefficients have no limit"
-            )
+            notes.append(f"{terms[1 + place]} separates segments perfectly or nearly so: its coefficients are infinite")
         tests = tuple(
             WaldTest.of(name, slopes[:, columns].ravel(), drawn[:, :, columns].reshape(len(drawn), -1))
             for name, columns in places.items()

@@ -42,7 +42,7 @@ class PublishedResampling:
     def of(cls, published: PublishedTables, pmf: JointPMF, n_records: float | None) -> PublishedResampling:
         """Return how to draw tables of a model; by default, all tables count the same people."""
         if difference := pmf.schema.difference(published.schema):
-            raise DataError(f"the tables are not about the model's variables: {difference}")
+            raise DataError(f"the tables and the model have different variables: {difference}")
         people = [table.weight / cls._part_of_all(published, pmf, table) for table in published.tables]
         return cls(published, pmf, max(*people, 0.0 if n_records is None else n_records))
 

@@ -328,6 +328,6 @@ def _population_targets_and_rules(
     if pmf.counts is None:
         raise DataError(
             "this model does not keep the tables that it was fitted to; give them as tables=…, or use sample, "
-            "which draws records that agree with the model alone"
+            "which draws records from the model without tables"
         )
     return table_targets(pmf.counts.tables, n, exact, of_records=pmf.counts.singles.size > 0), []

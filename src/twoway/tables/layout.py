@@ -374,15 +374,15 @@ class TableLayout:
         """Raise where the tables do not connect all variables."""
         if len(self) == 0:
             raise DataError(
-                f"there is no table of {shortlist(self.schema.names)}: no {self.order} variables were seen together; "
-                "solver='em' on records needs none"
+                f"there is no table of {shortlist(self.schema.names)}: no {self.order} variables were observed "
+                "together; if you have records, fit them with solver='em'"
             )
         groups = self.components()
         if len(groups) > 1:
             smallest = min(groups, key=len)
             raise DataError(
                 f"no table connects {shortlist(smallest)} with the other variables; add a table that does, "
-                "or fit the groups apart: " + "; ".join(shortlist(group, 4) for group in groups[:4])
+                "or fit the groups separately: " + "; ".join(shortlist(group, 4) for group in groups[:4])
             )
 
     def __eq__(self, other: object) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from twoway.tables.crosstabs.sheets import Key
 
 # The note of tables about whose records no release promises anything.
-_NO_PROMISE = "counts without noise were added to noisy ones; nothing is promised about their records"
+_NO_PROMISE = "counts without noise were added to noisy ones, so the sum has no privacy guarantee"
 _AXES = (("row_variable", "row_category"), ("column_variable", "column_category"), ("layer_variable", "layer_category"))
 
 

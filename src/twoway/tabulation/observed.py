@@ -106,5 +106,5 @@ class ObservedColumns:
         if (few := int(((expected > 0) & (expected < LEAST_EXPECTED)).sum())) > 0.2 * (expected > 0).sum():
             yield (
                 f"fewer than {LEAST_EXPECTED:.0f} records are expected in {few} of {expected.size} cells by "
-                f"{self.group.title!r}: its test is rough"
+                f"{self.group.title!r}: its test is only approximate"
             )

@@ -101,7 +101,7 @@ def tabulate(
         raise DataError("every variable is in the columns; leave one for the rows")
     listed = _tabulated_nets(model, nets or {}, questions)
     if design is not None and records is None:
-        raise DataError("a design needs its records: give records, too")
+        raise DataError("a design needs records; give both")
     sampled = None if records is None else SampledRecords(records_for_model(schema, records), design)
     evidence = ObservedSource(model.counts, sampled, design is not None)
     level = boot.level if boot is not None else LEVEL if evidence.has_design else None

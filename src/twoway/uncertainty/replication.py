@@ -97,7 +97,7 @@ def bootstrap(
     if n_records is not None:
         check_number("n_records", n_records, "a number above 0", lambda number: number > 0)
     if design is not None and isinstance(source, Tables | PublishedTables):
-        raise DataError("a design says how records were drawn, and these are tables; give the records")
+        raise DataError("a survey design applies to records, but tables were given")
     if isinstance(source, PublishedTables):
         published = PublishedResampling.of(source, pmf, n_records)
         with Watch.showing(monitor) as watch:
@@ -192,7 +192,7 @@ def _replicate_sampling(
 ) -> tuple[Resampling | DesignResampling, float]:
     if isinstance(source, Tables):
         if difference := pmf.schema.difference(source.schema):
-            raise DataError(f"the tables are not about the model's variables: {difference}")
+            raise DataError(f"the tables and the model have different variables: {difference}")
         if len(source) == 0:
             raise DataError("there is no table to draw from")
         return TableResampling(source, pmf, n_records), _TOL_TABLES

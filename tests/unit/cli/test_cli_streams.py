@@ -91,7 +91,7 @@ def test_streamed_files_beside_others_are_counted(cli, monkeypatch):
     command = ["fit", "all.csv", "some.csv", "-o", "two.twoway", "--rank", "2", "--only", "x1,x2"]
     told = answers(cli, *command)
     assert told["sources"] == 2
-    assert sum("is not in memory, so its pairs were counted" in warning for warning in told["warnings"]) == 2
+    assert sum("is not in memory, so its two-way counts" in warning for warning in told["warnings"]) == 2
 
 
 def test_intervals_need_records_in_memory(cli, monkeypatch):

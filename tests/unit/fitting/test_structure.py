@@ -157,7 +157,7 @@ def test_edges(records):
     ("structure", "error", "culprit"),
     [
         ("forest", UnknownNameError, "structure"),
-        ([("a", "b"), ("b", "a")], DataError, "circle"),
+        ([("a", "b"), ("b", "a")], DataError, "cycle"),
         ([("a", "b")], DataError, "'c'"),
         ([("a", "x"), ("b", "c")], UnknownNameError, "'x'"),
         ([("a", "b", "c")], DataError, "pairs"),

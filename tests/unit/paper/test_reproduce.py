@@ -142,7 +142,7 @@ def test_too_little_evidence_is_a_dash_and_a_reason(others):
     assert all(cell["failed"] == 0 for cell in rows["auto"])
     reasons = [one["reason"] for one in summary["reasons"] if (one["method"], one["column"]) == ("CTD", "p=0.005")]
     assert len(reasons) == 1
-    assert "no 3 variables were seen together" in reasons[0]
+    assert "no 3 variables were observed" in reasons[0]
     assert "CTD, p=0.005: failed in 2 of 2 trials" in told
     assert summary["metrics"][0]["best"][1] not in (None, "CTD")
 

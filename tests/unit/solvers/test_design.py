@@ -139,7 +139,7 @@ def test_rows_that_stand_for_several_records_need_units():
     frame = pd.DataFrame({"vote": ["yes", "no"], "n": [40, 60]})
     counted = tw.Records(frame, columns=["vote"], counts="n")
     pmf = tw.fit(counted, rank=1)
-    with pytest.raises(DataError, match="give units"):
+    with pytest.raises(DataError, match="must name their units"):
         tw.bootstrap(pmf, counted, n=20, design=tw.Design())
     plain = tw.Records(FRAME, columns=["vote"])
     with pytest.raises(DataError, match="own weights"):
@@ -148,5 +148,5 @@ def test_rows_that_stand_for_several_records_need_units():
 
 def test_tables_have_no_design(pmf, records):
     two = pd.DataFrame({"a": [0, 1] * 9, "b": [0, 1, 1] * 6})
-    with pytest.raises(DataError, match="these are tables"):
+    with pytest.raises(DataError, match="tables were given"):
         tw.bootstrap(tw.fit(two, rank=1), tw.count(two), n=20, design=tw.Design())

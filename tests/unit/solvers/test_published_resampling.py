@@ -122,7 +122,7 @@ def test_a_draw_depends_on_its_number_and_seed_alone():
 
 
 def test_other_variables_and_no_people_are_refused():
-    with pytest.raises(DataError, match="not about the model's variables"):
+    with pytest.raises(DataError, match="different variables"):
         PublishedResampling.of(published(), random_pmf(sized([3, 3, 3]), 2, seed=1), None)
     with pytest.raises(DataError, match="n_records"):
         PublishedResampling.of(published(), random_pmf(SCHEMA, 2, seed=1), 0.0)

@@ -176,7 +176,7 @@ def test_clusters_make_tests_more_careful():
     shares = towns["vote"].eq("yes").groupby(unit).mean()
     t = stats.ttest_ind(shares[1::2], shares[::2])  # units are equally large, so a mean of units is one of records
     assert np.sqrt(test.statistic) == pytest.approx(abs(t.statistic), rel=0.1)
-    with pytest.raises(tw.DataError, match="a design needs its records"):
+    with pytest.raises(tw.DataError, match="a design needs records"):
         tw.tabulate(model, "vote", "size", design=tw.Design(units=unit))
 
 

@@ -242,7 +242,9 @@ def _open_json_format(connection: Any, paths: Sequence[str]) -> tuple[Any, dict[
         known = {key for (key,) in keys.fetchall()}
         names = {name if name in known else re.sub(r"_\d+$", "", name): name for name in relation.columns}
         if set(names) != known:
-            raise DataError(f"{paths[0]!r} has keys that differ in case and in a number alone: {shortlist(known)}")
+            raise DataError(
+                f"{paths[0]!r} has keys that differ only in case and in an added number: {shortlist(known)}"
+            )
     return relation, names
 
 

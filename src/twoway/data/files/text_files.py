@@ -61,7 +61,9 @@ def read_text_header(path: str, kind: str) -> Header:
         raise FileFormatError(f"{path!r} is not in UTF-8; if a program exported it, save it as CSV (UTF-8)") from None
     except csv.Error as error:
         if b"\n" not in head:
-            raise FileFormatError(f"{path!r} has lines that end in a carriage return alone; save it again") from None
+            raise FileFormatError(
+                f"{path!r} has lines that end in a carriage return without a line feed; save it again"
+            ) from None
         raise FileFormatError(f"{path!r} has a first line that cannot be read: {error}") from None
     if len({ending.endswith(b"\r") for ending in [*head.split(b"\n", n_before)[:n_before], line[:-1]]}) > 1:
         # DuckDB would skip other lines than meant.

@@ -93,7 +93,8 @@ def error_grid_file(file: str, path: str | os.PathLike[str]) -> tuple[str, bool]
         error_files = (other for other in near if other.is_file() and other.resolve() != Path(file).resolve())
         if (error_file := next(error_files, None)) is None:
             raise DataError(
-                f"the folder {str(source)!r} has no errors of {name!r}: no {near[0].name!r} or {near[1].name!r}"
+                f"the folder {str(source)!r} has no standard errors of {name!r}: "
+                f"neither {near[0].name!r} nor {near[1].name!r} exists"
             )
         source = error_file
     return str(source), bool(re.search(r"moe|margin", source.name, re.IGNORECASE))

@@ -148,7 +148,7 @@ def _find_layout_totals(region: Region, down: list[Line], across: list[Line]) ->
             rest = [place for place, line in enumerate(lines) if line.role is None]
             if (run := run_of_sum(values, rest)) is not None:
                 terms = " + ".join(repr(lines[term].path[0]) for term in run[1])
-                problem = f"{lines[run[0]].path[0]!r} is {terms}: say whether to skip it, a subtotal"
+                problem = f"{lines[run[0]].path[0]!r} is the sum {terms}: if it is a subtotal, skip it in a layout"
                 raise region.fail_line(lines[run[0]].at, lines is rows, problem)
 
 
@@ -174,7 +174,7 @@ def _find_layout_overall(region: Region, lines: list[Line], others: list[Line], 
         )
         is_sum = all(np.allclose(group.sum(0), own[known], atol=1.0) for group in groups)
         if not known.any() or not (is_mean or is_sum):
-            raise Ambiguous(line.at, f"{line.path[0]!r} has no group, as others have, and is no total of them")
+            raise Ambiguous(line.at, f"{line.path[0]!r} has no group, unlike other lines, and is not their total")
         line.role, line.path = "total", ()
 
 

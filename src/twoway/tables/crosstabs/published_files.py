@@ -171,7 +171,9 @@ def _published_pairs(
         if table.values.ndim == 1:
             name = table.variables[0]
             margins[name] = dict(zip(table.categories[0], table.values.tolist(), strict=True))
-            notes.append(f"{name!r} is alone in {table.grid.name}: its shares are used where percentages need them")
+            notes.append(
+                f"{table.grid.name} has a table of {name!r} alone: its shares are used where percentages need them"
+            )
             continue
         for pair, other in kinds.items():
             if set(pair) == set(table.pair) and other != table.kind:
@@ -220,7 +222,7 @@ def _people_by_error_file(
         try:
             errors[index] = parse_cell(grids[0].cells[row][column]).value
         except (IndexError, ValueError) as problem:
-            raise DataError(f"{grids[0].place(row, column)}: no standard error is here: {problem}") from None
+            raise DataError(f"{grids[0].place(row, column)}: this is not a standard error: {problem}") from None
     scale = float(table.values.sum()) if table.kind == "counts" else (100.0 if table.is_percent else 1.0)
     return number_of_people(published.shares, errors / scale / (_MARGIN if is_margin else 1.0), table.name)
 
@@ -276,9 +278,7 @@ def _published_of_sheets(
             published = _published_of_sheet(table, within)
             if published.rounded_to:
                 what = f"all numbers of {table.name} are multiples of {published.rounded_to:g}"
-                notes.append(
-                    f"{what}: they are taken as rounded, and as known to within {0.5 * published.rounded_to:g}"
-                )
+                notes.append(f"{what}: they are taken as rounded, each to within {0.5 * published.rounded_to:g}")
             made.append(replace(published, weight=people(table, published)) if people else published)
     for name, members in groups.items():
         notes.append(f"these labels of {name!r} stand for several categories of other tables: {shortlist(members, 4)}")

@@ -82,10 +82,12 @@ def _check_kind_signs(region: Region, sides: Sequence[LineGroups]) -> None:
         for row, _ in rows.lines:
             texts = {column: region.grid.cells[row][column] for column, _ in columns.lines}
             if not any("%" in text for text in texts.values()):
-                raise region.fail("it has no percent signs, as others have: say whether it is a base", row)
+                raise region.fail(
+                    "it has no percent signs, unlike other lines: say in a layout whether it is a base", row
+                )
             for column, text in texts.items():
                 if region.number(row, column) > 100:
-                    raise region.fail(f"{text.strip()!r} is over 100, and no percentage can be", row, column)
+                    raise region.fail(f"{text.strip()!r} is over 100, so it cannot be a percentage", row, column)
 
 
 def _check_kind_without_nets(region: Region, rows: LineGroup, columns: Sequence[LineGroup]) -> None:

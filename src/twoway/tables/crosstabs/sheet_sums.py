@@ -97,8 +97,8 @@ def check_sums(table: SheetTable) -> None:
     if over.size:
         where = tuple(over[0])
         raise DataError(
-            f"{table.place(where)}: {table.values[where]:g} is over {scale:g}, and no percentage of {table.name} can "
-            "be; if the row or column is a base or a total, say so in a layout: base_rows, total_rows, …"
+            f"{table.place(where)}: {table.values[where]:g} is over {scale:g}, so it is not a percentage of "
+            f"{table.name}; if the row or column is a base or a total, say so in a layout: base_rows, total_rows, …"
         )
     for margin in table.margins:
         totals = margin.values[margin.values > 0]

@@ -36,7 +36,7 @@ def possible_boxes(sizes: Sequence[int], rules: Sequence[Rule]) -> tuple[Box, ..
                 "declare fewer, or put those of the same categories into one"
             )
     if not boxes:
-        raise DataError("the impossible combinations leave nothing that is possible")
+        raise DataError("the impossible combinations exclude every combination of categories")
     return tuple(boxes)
 
 

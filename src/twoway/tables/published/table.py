@@ -110,7 +110,7 @@ class PublishedTable:
             )
         check_known("variable", self.variables, *self.given, where=f" to be given in table {name}")
         if len(self.given) == len(self.variables):
-            raise DataError(f"table {name}: all of its variables are given, so that it says nothing")
+            raise DataError(f"table {name}: all of its variables are given, so it has no information")
         if not (weight > 0 and math.isfinite(weight)):
             raise DataError(f"table {name} must count at least one person; got {weight:g}")
 

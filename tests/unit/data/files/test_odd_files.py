@@ -182,7 +182,7 @@ def test_one_label_of_text_makes_a_column_text(tmp_path):
         (b"\n \n", "is empty; its first line must name the columns"),
         (b"a,b\n", "column 'a' has no observed cell in 0 records"),
         (b"a,b,a \n1,2,3\n", "has a duplicate column name, 'a'; its first line must name each column once"),
-        (b"a,b\r1,2\r3,4\r", "has lines that end in a carriage return alone; save it again"),
+        (b"a,b\r1,2\r3,4\r", "has lines that end in a carriage return without a line feed; save it again"),
         (b"a,b\n1,2\n3\n", "Line: 3; .*Expected Number of Columns: 2 Found: 1"),
         (b'a,b\n1,2\n"3,4\n5,6\n', "Line: 3; .*unterminated quote"),
         ("a,b\né,2\n".encode("latin-1"), "Line: 2; .*not utf-8"),

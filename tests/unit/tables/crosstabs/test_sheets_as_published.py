@@ -111,8 +111,8 @@ def write(folder, text, name="t.csv"):
         ("age × sex,m,f\nyoung,50%,60%\nold,40%,30%\n", "row 2: the percentages add up to 100 neither in rows"),
         ("vote × sex,m,f\nyes,105%,60%\nno,70%,40%\n", "row 2, column B: '105%' is over 100"),
         ("vote × sex,m,f\ngood,25%,32%\nbad,35%,28%\nugly,40%,40%\nTotal bad,75%,68%\n", "shown as 75, not 100"),
-        ("age × sex,m,f\n0-4,15,6\n5-9,7,9\nUnder 10,22,15\n10+,4,5\n", "row 4: 'Under 10' is '0-4' \\+ '5-9'"),
-        ("sex × age,young,old\nm,10,20\nf,30,40\nPersons,40,60\n", "row 4: 'Persons' is 'm' \\+ 'f'"),
+        ("age × sex,m,f\n0-4,15,6\n5-9,7,9\nUnder 10,22,15\n10+,4,5\n", "row 4: 'Under 10' is the sum '0-4' \\+ '5-9'"),
+        ("sex × age,young,old\nm,10,20\nf,30,40\nPersons,40,60\n", "row 4: 'Persons' is the sum 'm' \\+ 'f'"),
         # bases
         ("vote × sex,m,f\nyes,45%,52%\nno,55%,48%\nInterviews,423,512\n", "row 4: it has no percent signs"),
         ("vote × sex,m,f\nyes,45,52\nno,55,48\nInterviews,423,512\n", "row 4: the other numbers add up to 100"),
