@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TypeAlias
 
 import numpy as np
@@ -33,6 +34,24 @@ def log_product(logs: Floats, matrix: Floats) -> Floats:
         terms = logs[lost[:, 0]] + log_of(matrix).T[lost[:, 1]]
         result[lost[:, 0], lost[:, 1]] = np.logaddexp.reduce(terms, axis=1)
     return result
+
+
+def sums_by(numbers: NDArray[np.number], axes: Container[int], *, keepdims: bool = False) -> Floats:
+    """Return the sums for each position on some axes, over all other axes.
+
+    Examples
+    --------
+    >>> sums_by(np.array([[1.0, 2.0], [3.0, 4.0]]), [0]), sums_by(np.array([[1.0, 2.0], [3.0, 4.0]]), [])
+    (array([3., 7.]), array(10.))
+    """
+    others = tuple(axis for axis in range(numbers.ndim) if axis not in axes)
+    return np.asarray(numbers.sum(axis=others, keepdims=keepdims), dtype=np.float64)
+
+
+def first_true(is_wrong: Bools) -> tuple[int, ...] | None:
+    """Return the index of the first true entry, None where there is none."""
+    places = np.argwhere(is_wrong)
+    return tuple(places[0].tolist()) if len(places) else None
 
 
 def read_only(array: Floats) -> Floats:

@@ -9,7 +9,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Floats, Ints, sums_by
 from twoway.checks.significance import holm_corrected, homogeneity_p_value
 from twoway.checks.table_program import ProgramAxis, TableProgram, program_tables
 from twoway.model.pmf import JointPMF
@@ -268,5 +268,5 @@ def _contradiction_sets(sides: Sequence[Sequence[Codes]]) -> list[Codes]:
 def _contradiction_counts(table: PublishedTable, name: str, codes: Sequence[Codes], parts: Sequence[Codes]) -> Floats:
     """Return the effective numbers of people in sets of categories."""
     axis = table.variables.index(name)
-    sums = table.shares.sum(axis=tuple(other for other in range(table.counts.ndim) if other != axis)) * table.weight
+    sums = sums_by(table.shares, [axis]) * table.weight
     return np.array([sum(s for s, some in zip(sums, codes, strict=True) if set(some) <= set(part)) for part in parts])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, sums_by
 from twoway.category_labels import label_key
 from twoway.checks.significance import SIGNIFICANT, holm_corrected, homogeneity_p_value
 from twoway.data.binning import needs_bins
@@ -227,9 +227,8 @@ def _source_counts(source: _Source, schema: Schema) -> Iterable[tuple[Key, Float
         margins = {}
         for index in np.argsort(recoded.weights, kind="stable").tolist():  # the largest table comes last
             for axis, name in enumerate(recoded.names[index]):
-                others = tuple(other for other in range(recoded.order) if other != axis)
                 scale = recoded.weights[index] / recoded.totals[index]
-                margins[name] = recoded.array(index).sum(axis=others) * scale
+                margins[name] = sums_by(recoded.array(index), [axis]) * scale
     yield from (((name,), counts) for name, counts in margins.items() if counts.any())
     if recoded is not None:
         scales = recoded.weights / recoded.totals

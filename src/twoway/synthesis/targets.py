@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Bools, Floats, Ints, sums_by
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
@@ -61,8 +61,8 @@ class Target:
 
     def margin(self, variables: Sequence[int], *, is_exact: bool = False) -> Target:
         """Return the target of some of the variables of a complete table, ascending."""
-        others = tuple(axis for axis, position in enumerate(self.variables) if position not in variables)
-        counts = np.asarray(self.low.reshape(self.cell_of.shape).sum(axis=others))
+        axes = [axis for axis, position in enumerate(self.variables) if position in variables]
+        counts = sums_by(self.low.reshape(self.cell_of.shape), axes)
         return Target.of_counts(variables, counts, float(counts.sum()), self.weight, is_exact=is_exact)
 
     def cells(self, codes: Codes) -> NDArray[np.int32]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Bools, Floats, Ints, sums_by
 from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.weights import effective_weights
@@ -209,8 +209,7 @@ class TableLayout:
 
     def counts_of(self, index: int, positions: Sequence[int]) -> Floats:
         """Return the counts of some variables, in schema order, in a table at a position that has them all."""
-        others = np.flatnonzero(~np.isin(self.sets[index], positions)).tolist()
-        return np.asarray(self.array(index).sum(axis=tuple(others)))
+        return sums_by(self.array(index), np.flatnonzero(np.isin(self.sets[index], positions)))
 
     def cells(self, entries: Ints) -> Ints:
         """Return the cells, in the schema's numbering, that entries of ``flat`` count; shape (n_entries, order)."""

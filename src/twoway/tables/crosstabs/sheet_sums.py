@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, first_true, sums_by
 from twoway.errors import DataError
 from twoway.text import shortlist
 
@@ -90,12 +90,9 @@ def check_sums(table: SheetTable) -> None:
         if table.is_percent:
             raise DataError(f"{table.grid.name}: table {table.name} has percentages but its kind is 'counts'")
         return
-    others = tuple(axis for axis in range(table.values.ndim) if axis not in table.given)
-    sums = table.values.sum(axis=others, keepdims=True)
+    sums, low, high = (sums_by(own, table.given, keepdims=True) for own in (table.values, table.low, table.high))
     scale, tolerance = scale_of_sums(sums, table.values.size // sums.size, table.step, is_percent=table.is_percent)
-    over = np.argwhere(table.values > scale * (1 + 1e-9))
-    if over.size:
-        where = tuple(over[0])
+    if (where := first_true(table.values > scale * (1 + 1e-9))) is not None:
         raise DataError(
             f"{table.place(where)}: {table.values[where]:g} is over {scale:g}, so it is not a percentage of "
             f"{table.name}; if the row or column is a base or a total, say so in a layout: base_rows, total_rows, …"
@@ -104,21 +101,17 @@ def check_sums(table: SheetTable) -> None:
         totals = margin.values[margin.values > 0]
         is_share = margin.is_percent or (totals.size and float(totals.max()) <= scale)
         if margin.role == "total" and margin.axes == table.given and is_share and margin.axes:
-            wrong = np.argwhere((np.abs(margin.values - scale) > 0.03 * scale) & (margin.values > 0))
-            if wrong.size:
-                index = [0] * table.values.ndim
-                for axis, code in zip(margin.axes, wrong[0], strict=True):
-                    index[axis] = int(code)
+            wrong = first_true((np.abs(margin.values - scale) > 0.03 * scale) & (margin.values > 0))
+            if wrong is not None:
+                code_of = dict(zip(margin.axes, wrong, strict=True))
+                index = tuple(code_of.get(axis, 0) for axis in range(table.values.ndim))
                 raise DataError(
-                    f"{table.place(tuple(index))}: the total of its percentages in {table.name} is shown as "
-                    f"{float(margin.values[tuple(wrong[0])]):g}, not {scale:g}; if it is the sum of some categories, "
+                    f"{table.place(index)}: the total of its percentages in {table.name} is shown as "
+                    f"{float(margin.values[wrong]):g}, not {scale:g}; if it is the sum of some categories, "
                     "skip it in a layout: skip_rows, skip_columns"
                 )
-    low, high = (bounds.sum(axis=others, keepdims=True) for bounds in (table.low, table.high))
     is_off = (low > scale + tolerance) | (high < scale - tolerance)
-    wrong = np.argwhere(is_off & (sums != 0))  # 0 are groups of nobody
-    if wrong.size:
-        where = tuple(wrong[0])
+    if (where := first_true(is_off & (sums != 0))) is not None:  # 0 are groups of nobody
         of = shortlist([table.categories[axis][where[axis]] for axis in table.given]) or "all cells"
         raise DataError(
             f"{table.place(where)}: the percentages of {of} in {table.name} add up to {float(sums[where]):g}, not to "

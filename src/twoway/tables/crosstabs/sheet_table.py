@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, sums_by
 from twoway.data.columns import CHOSEN, NOT_CHOSEN
 from twoway.errors import DataError
 from twoway.tables.crosstabs.cells import rounded_cells_step
@@ -152,7 +152,7 @@ def check_sheet_zeros(tables: Sequence[SheetTable]) -> None:
             continue
         people = float(table.values.sum())
         for axis, name in enumerate(table.variables):
-            sums = table.values.sum(tuple(one for one in range(table.values.ndim) if one != axis))
+            sums = sums_by(table.values, [axis])
             for code, (label, count) in enumerate(zip(table.categories[axis], sums.tolist(), strict=True)):
                 where = table.place_of(axis, code)
                 other, place = seen.setdefault((name, label, people), (count, where))

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Bools, Floats, first_true, sums_by
 from twoway.category_labels import Label, label_key
 from twoway.errors import DataError
 from twoway.schema import Schema
@@ -199,15 +199,13 @@ class Sheet:
         for margin in self.margins:
             if margin.role != "total" or margin.is_percent != self.is_percent:
                 continue  # a percentage beside counts is no total of them
-            others = tuple(axis for axis in range(self.values.ndim) if axis not in margin.axes)
-            low, high, sums = (numbers.sum(axis=others) for numbers in (self.low, self.high, self.values))
+            low, high, sums = (sums_by(numbers, margin.axes) for numbers in (self.low, self.high, self.values))
             shown = margin.values[~np.isnan(margin.values)]
             rounded_to = unit or rounded_cells_unit(np.append(self.values, shown), self.step)
             # Rounded numbers may miss their rounded total.
             slack = 0.5 * rounded_to * (self.values.size // sums.size + 1) + 1e-6 * sums
-            wrong = np.argwhere((margin.values < low - slack) | (margin.values > high + slack))
-            if len(wrong):
-                index = tuple(wrong[0].tolist())
+            index = first_true((margin.values < low - slack) | (margin.values > high + slack))
+            if index is not None:
                 code_of = dict(zip(margin.axes, index, strict=True))
                 labels = [self.categories[axis][code] for axis, code in code_of.items()]
                 codes = tuple(code_of.get(axis, -1) for axis in range(self.values.ndim))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, first_true, sums_by
 from twoway.category_labels import Label, label_key
 from twoway.errors import DataError
 from twoway.tables.crosstabs.cells import SUPPRESSED, Cell, is_missing_cell, parse_cell
@@ -29,9 +29,8 @@ def read_published_numbers(name: str, variables: tuple[str, ...], numbers: Any, 
 
     hint = "; symbols={'*': '<5'} says what other signs mean"
     sheet = Sheet.of_numbers(name, variables, printed_numbers(name, variables, numbers), read, hint=hint)
-    absent = np.argwhere(np.isnan(sheet.low))
-    if absent.size:
-        labels = [own[code] for own, code in zip(sheet.categories, absent[0], strict=True)]
+    if (absent := first_true(np.isnan(sheet.low))) is not None:
+        labels = [own[code] for own, code in zip(sheet.categories, absent, strict=True)]
         raise DataError(
             f"table {name} has no number for {shortlist(labels)}; give 0 where there is nobody, or None where the "
             "number was not published"
@@ -66,20 +65,18 @@ def with_guessed_counts(sheet: Sheet, rounded_to: float) -> Sheet:
 def with_guessed_shares(sheet: Sheet, given: Axes) -> Sheet:
     """Return shares, checked, with a guess where none was published: equal parts of what the others leave."""
     is_guessed, values = np.isnan(sheet.values), np.nan_to_num(sheet.values)
-    others = tuple(axis for axis in range(values.ndim) if axis not in given)
-    sums = values.sum(axis=others, keepdims=True)
+    sums = sums_by(values, given, keepdims=True)
     scale = 100.0 if float(np.median(sums)) > 10.0 else 1.0
-    is_open = sheet.is_open.any(axis=others, keepdims=True)
-    wrong = np.argwhere((np.abs(sums - scale) > 0.03 * scale) & ~((sums < scale) & is_open))
-    if wrong.size:
-        labels = [sheet.categories[axis][wrong[0][axis]] for axis in given]
+    is_open = sums_by(sheet.is_open, given, keepdims=True) > 0
+    wrong = first_true((np.abs(sums - scale) > 0.03 * scale) & ~((sums < scale) & is_open))
+    if wrong is not None:
+        labels = [sheet.categories[axis][wrong[axis]] for axis in given]
         raise DataError(
             f"table {sheet.name}: the shares of {shortlist(labels) or 'all cells'} add up to "
-            f"{float(sums[tuple(wrong[0])]):g}, not to {scale:g}; given= names the variables for whose categories they "
+            f"{float(sums[wrong]):g}, not to {scale:g}; given= names the variables for whose categories they "
             "do"
         )
-    n_guessed = is_guessed.sum(axis=others, keepdims=True)
-    guesses = np.maximum(scale - sums, 0.0) / np.maximum(n_guessed, 1)
+    guesses = np.maximum(scale - sums, 0.0) / np.maximum(sums_by(is_guessed, given, keepdims=True), 1)
     return replace(sheet, values=np.where(is_guessed, guesses, values))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, sums_by
 from twoway.tables.flat_counts import Entry
 from twoway.tables.published.table import PublishedTable
 
@@ -30,12 +30,11 @@ def pairs_of_table(published: PublishedTables, table: PublishedTable) -> Iterato
     for axis in map(table.variables.index, table.given):
         shares = published.single_shares[positions[axis]]
         own = np.array([shares[list(codes)].sum() for codes in published.axis_codes(table, axis)])
-        others = tuple(one for one in range(counts.ndim) if one != axis)
-        sums = counts.sum(axis=others)
+        sums = sums_by(counts, [axis])
         scale = np.divide(own / own.sum() * counts.sum(), sums, out=np.ones_like(sums), where=sums > 0)
         counts = counts * scale.reshape([-1 if one == axis else 1 for one in range(counts.ndim)])
     for axes in combinations(range(len(positions)), 2):
-        sums = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in axes))
+        sums = sums_by(counts, axes)
         first, second = (_finer_pair_shares(published, table, axis, positions[axis]) for axis in axes)
         pair = [positions[axis] for axis in axes]
         yield pair, _pair_with_others(published, first @ sums @ second.T, pair, universe), table.weight
@@ -73,7 +72,7 @@ def shares_for_pairs(published: PublishedTables, position: int) -> Floats:
         if name not in table.variables or name in table.given or published.universe(table.within):
             continue
         axis = table.variables.index(name)
-        sums = table.shares.sum(axis=tuple(one for one in range(table.counts.ndim) if one != axis))
+        sums = sums_by(table.shares, [axis])
         codes = published.axis_codes(table, axis)
         if all(len(some) == 1 for some in codes):
             fine[[some[0] for some in codes]] += sums

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, sums_by
 from twoway.errors import DataError, check_known
 from twoway.schema import first_duplicate
 from twoway.tables.crosstabs.sheets import Axes, Sheet
@@ -134,11 +134,8 @@ class PublishedTable:
     def margin(self, names: Sequence[str]) -> PublishedTable:
         """Return the table of some of its variables, in the order given."""
         axes = [self.variables.index(name) for name in names]
-        others = tuple(axis for axis in range(self.counts.ndim) if axis not in axes)
         order = np.argsort(np.argsort(axes))
-        counts, low, high = (
-            numbers.sum(axis=others).transpose(order) for numbers in (self.counts, self.low, self.high)
-        )
+        counts, low, high = (sums_by(own, axes).transpose(order) for own in (self.counts, self.low, self.high))
         return PublishedTable(
             tuple(names),
             tuple(self.categories[axis] for axis in axes),
@@ -240,13 +237,12 @@ def table_of_shares(
     sheet: Sheet, axes: Axes, people: Floats | None, total: float | None, **fields: Any
 ) -> PublishedTable:
     """Return a table of shares, of people in each category that is given, or of an assumed number, with a note."""
-    others = tuple(axis for axis in range(sheet.values.ndim) if axis not in axes)
-    sums = sheet.values.sum(axis=others, keepdims=True)
+    sums = sums_by(sheet.values, axes, keepdims=True)
     notes: tuple[str, ...] = ()
     if people is None:
         notes = () if total else (f"{sheet.name} has {NO_TOTAL} {NOMINAL_TOTAL:g} records",)
-        people = np.full([sheet.values.shape[axis] for axis in axes], (total or NOMINAL_TOTAL) / sums.size)
-    unit = np.expand_dims(np.maximum(people, 1e-9), others) / np.where(sums > 0, sums, 1.0)
+        people = np.full(sums.shape, (total or NOMINAL_TOTAL) / sums.size)
+    unit = np.maximum(people.reshape(sums.shape), 1e-9) / np.where(sums > 0, sums, 1.0)
     # Rounding of shares is part of their error; only bounds are left open.
     counts, low, high = (numbers * unit for numbers in (sheet.values, sheet.low, sheet.high))
     return _table_of_sheet(sheet, counts, low, high, notes=notes, **fields)

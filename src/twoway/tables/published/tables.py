@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, first_true
 from twoway.category_labels import Label, label_key
 from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, errors_at, near_miss
 from twoway.schema import Schema
@@ -212,9 +212,7 @@ class PublishedTables:
             ]
             is_ruled = np.zeros(table.counts.shape, dtype=bool)
             is_ruled[np.ix_(*inside)] = True
-            wrong = np.argwhere(is_ruled & (table.low > 0))
-            if wrong.size:
-                cell = tuple(wrong[0].tolist())
+            if (cell := first_true(is_ruled & (table.low > 0))) is not None:
                 labels = [table.categories[axis][code] for axis, code in enumerate(cell)]
                 raise DataError(
                     f"{table.place(cell)}: it counts {table.counts[cell]:g} people with {shortlist(labels)}, which is "
