@@ -89,55 +89,27 @@ class Sheet:
         Labels that the schema lists are categories, also if they look like a margin. In the table of a pair, numbers
         that were not printed are zeros, as in a count by groups, and the grand total is ignored.
         """
-        categories: list[tuple[Label, ...]] = []
-        labels: list[list[Label]] = []  # of each number, axis by axis
-        codes: list[list[int]] = []
-        roles: list[dict[Label, MarginRole]] = []
-        for axis, variable in enumerate(variables):
-            raw_labels = [raw[axis] for raw, _ in numbers]
-            # The labels of rows and columns stand with each of their cells: check each object once.
-            different = {id(raw): raw for raw in raw_labels}
-            plain = dict(zip(different, plain_sheet_labels(name, variable, different.values()), strict=True))
-            own = [plain[id(raw)] for raw in raw_labels]
-            key_of = {place: label_key(label) for place, label in plain.items()}
-            keys = [key_of[id(raw)] for raw in raw_labels]
-            side = dict(zip(keys, own, strict=True))
-            known = schema[variable] if schema is not None and variable in schema else None
-            inner: dict[Any, Label] = {}
-            role_of: dict[Label, MarginRole] = {}
-            for key, label in side.items():
-                is_category = known is not None and known.find(label) is not None
-                role = None if is_category else margin_in_words(label, side.values())
-                if role is None:
-                    inner[key] = label
-                else:
-                    role_of[label] = role
-            if not inner:
-                raise DataError(f"table {name} has no category of {variable!r} except totals")
-            code_of = {key: code for code, key in enumerate(inner)}
-            categories.append(tuple(inner.values()))
-            labels.append(own)
-            codes.append([code_of.get(key, -1) for key in keys])
-            roles.append(role_of)
+        sides = [
+            read_sheet_side(name, variable, [labels[axis] for labels, _ in numbers], schema)
+            for axis, variable in enumerate(variables)
+        ]
         cells: dict[PrintedPlace, Cell] = {}
-        columns = zip(*labels, strict=True), zip(*codes, strict=True), numbers
-        for shown, index, (_, raw) in zip(*columns, strict=True):
-            place: PrintedPlace = None, "", index
-            if -1 in index:
-                margins = {roles[axis][shown[axis]]: shown[axis] for axis, code in enumerate(index) if code < 0}
-                if len(margins) > 1 or (is_pair and max(index) < 0):
-                    continue  # the base of a base
-                place = *margins.popitem(), index
+        for shown, (_, raw) in zip(zip(*(each for _, each in sides), strict=True), numbers, strict=True):
+            labels, index, roles = zip(*shown, strict=True)
+            margins = {role: label for role, label in zip(roles, labels, strict=True) if role is not None}
+            if len(margins) > 1 or (is_pair and max(index) < 0):
+                continue  # the base of a base
+            place: PrintedPlace = (*(margins.popitem() if margins else (None, "")), index)
             if place in cells:
-                raise DataError(f"table {name}: duplicate cell {shortlist(shown)}")
+                raise DataError(f"table {name}: duplicate cell {shortlist(labels)}")
             try:
                 cells[place] = read(raw)
             except ValueError as problem:
                 raise DataError(
-                    f"table {name}, cell {shortlist(shown)}: {raw!r} {problem}; a cell must be a number of 0 or more, "
+                    f"table {name}, cell {shortlist(labels)}: {raw!r} {problem}; a cell must be a number of 0 or more, "
                     f"such as 1234, '1,234', '45%', '<5' or '-' for zero{hint}"
                 ) from None
-        return cls.of_cells(name, variables, tuple(categories), cells, absent=0.0 if is_pair else np.nan)
+        return cls.of_cells(name, variables, tuple(own for own, _ in sides), cells, absent=0.0 if is_pair else np.nan)
 
     @classmethod
     def of_cells(
@@ -246,6 +218,31 @@ class Sheet:
         }
         categories = tuple(variable.categories for variable in variables)
         return replace(self, categories=categories, margins=margins, **arrays), absent
+
+
+def read_sheet_side(
+    name: str, variable: str, raw_labels: Sequence[Any], schema: Schema | None
+) -> tuple[tuple[Label, ...], list[tuple[Label, int, MarginRole | None]]]:
+    """Return the categories of a variable of a table, and the label, the code and the role of each raw label.
+
+    A label of a margin has the code -1.
+    """
+    # The labels of rows and columns stand with each of their cells: check each object once.
+    different = {id(raw): raw for raw in raw_labels}
+    plain = plain_sheet_labels(name, variable, different.values())
+    keys = list(map(label_key, plain))
+    shown = dict(zip(keys, plain, strict=True))
+    known = schema[variable] if schema is not None and variable in schema else None
+    is_category = {key for key, label in shown.items() if known is not None and known.find(label) is not None}
+    roles = {
+        key: None if key in is_category else margin_in_words(label, shown.values()) for key, label in shown.items()
+    }
+    categories = [key for key, role in roles.items() if role is None]
+    if not categories:
+        raise DataError(f"table {name} has no category of {variable!r} except totals")
+    code_of = {key: code for code, key in enumerate(categories)}
+    meant = {id_: (shown[key], code_of.get(key, -1), roles[key]) for id_, key in zip(different, keys, strict=True)}
+    return tuple(shown[key] for key in categories), [meant[id(raw)] for raw in raw_labels]
 
 
 def check_sheet_key(key: object) -> Key:

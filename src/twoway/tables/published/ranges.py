@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from twoway.category_labels import Label
 
-_UNIT = r"( years?( old| of age)?)?"
-_BETWEEN = re.compile(rf"(aged? )?(\d{{1,4}}) ?(-|–|_|to|through) ?(\d{{1,4}}){_UNIT}", re.IGNORECASE)
-_BELOW = re.compile(rf"(aged? )?(u|under|<|less than|below) ?_?(\d{{1,4}}){_UNIT}", re.IGNORECASE)
-_ABOVE = re.compile(
-    rf"(aged? )?(\d{{1,4}}) ?_?(\+|up|plus|and (over|older|up|above)|or (over|older|more)|years and over){_UNIT}",
-    re.IGNORECASE,
-)
-_ALONE = re.compile(rf"(aged? )?(\d{{1,4}}){_UNIT}", re.IGNORECASE)
+_NUMBER = r"(\d{1,4})"
+_BELOW = rf"(?:u|under|<|less than|below) ?_?{_NUMBER}"
+_BETWEEN = rf" ?(?:-|–|_|to|through) ?{_NUMBER}"
+_ABOVE = r"( ?_?(?:\+|up|plus|and (?:over|older|up|above)|or (?:over|older|more)|years and over))"
+_UNIT = r"(?: years?(?: old| of age)?)?"
+_RANGE = re.compile(rf"(?:aged? )?(?:{_BELOW}|{_NUMBER}(?:{_BETWEEN}|{_ABOVE})?){_UNIT}", re.IGNORECASE)
 
 Range = tuple[float, float]
 
@@ -28,16 +26,13 @@ def range_of_label(label: object) -> Range | None:
     >>> [range_of_label(label) for label in ("15_17", "u15", "65 and over", "20", "<5 years", "yes")]
     [(15, 17), (-inf, 14), (65, inf), (20, 20), (-inf, 4), None]
     """
-    text = str(label).strip()
-    if match := _BETWEEN.fullmatch(text):
-        first, last = int(match[2]), int(match[4])
-        return (first, last) if first <= last else None
-    if match := _BELOW.fullmatch(text):
-        return -math.inf, int(match[3]) - 1
-    if match := _ABOVE.fullmatch(text):
-        return int(match[2]), math.inf
-    match = _ALONE.fullmatch(text)
-    return (int(match[2]), int(match[2])) if match else None
+    if (match := _RANGE.fullmatch(str(label).strip())) is None:
+        return None
+    below, first, last, is_above = match.groups()
+    if below is not None:
+        return -math.inf, int(below) - 1
+    ends = int(first), math.inf if is_above else int(last or first)
+    return ends if ends[0] <= ends[1] else None
 
 
 def in_order_of_ranges(labels: tuple[Label, ...]) -> tuple[Label, ...]:
