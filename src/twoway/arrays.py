@@ -36,7 +36,7 @@ def log_product(logs: Floats, matrix: Floats) -> Floats:
     return result
 
 
-def sums_by(numbers: NDArray[np.number], axes: Container[int], *, keepdims: bool = False) -> Floats:
+def sums_by(numbers: NDArray[np.number | np.bool_], axes: Container[int], *, keepdims: bool = False) -> Floats:
     """Return the sums for each position on some axes, over all other axes.
 
     Examples
