@@ -56,6 +56,7 @@ class Split:
 class Classification(TrialSetting):
     """A trial splits a data set at random: 50 % to train, 20 % to validate, 30 % to test."""
 
+    methods = (*CHAINS, *CLASSIFIERS, "auto")
     name: str
     n_records: int
     """The number of rows used; fewer than all serve to see that everything runs, and try one rank only."""

@@ -22,7 +22,7 @@ from twoway.datasets import movielens
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.paper.choosing import CHAINS, fit_chosen
-from twoway.paper.trials import Details, Scores, TrialSetting, trial_seconds, trial_seed
+from twoway.paper.trials import PAPER, Details, Scores, TrialSetting, trial_seconds, trial_seed
 
 if TYPE_CHECKING:  # scikit-learn takes seconds to import, and the synthetic tables do not need it
     from twoway.estimators.ratings.table import RatingTable
@@ -52,20 +52,7 @@ AVERAGES: dict[str, Callable[[Ints, Ints], Ints]] = {
 }
 
 # MovieLens's numbers. The paper's list of 30 Action films has 1036 twice: see docs/results.md.
-FILMS = {
-    "action": (
-        *(110, 165, 260, 377, 380, 457, 589, 592, 648, 780, 1196, 1198, 1210, 1240, 1580, 2571, 3578, 4993, 5952, 7153),
-        *(2153, 1036, 3805, 2402, 2823, 2818, 1370, 1291, 2115),
-    ),
-    "animation": (
-        *(1, 364, 551, 588, 594, 595, 2355, 2700, 2987, 3114, 3751, 4306, 4886, 5218, 5618, 6377, 8360, 8961, 60069),
-        *(68954, 13, 48, 558, 596, 631, 720, 1022, 1029, 1032, 1033),
-    ),
-    "romance": (
-        *(39, 253, 356, 357, 367, 539, 587, 588, 595, 597, 912, 1197, 1265, 1721, 1923, 2706, 3996, 4973, 4995, 7361),
-        *(1088, 3824, 3829, 920, 2671, 339, 215, 1057, 499, 605),
-    ),
-}
+FILMS: dict[str, list[int]] = PAPER["films"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +91,7 @@ def split_ratings(table: RatingTable, trial: int) -> Hidden:
 class Recommendation(TrialSetting):
     """A trial hides 20 % of the ratings for validation and 30 % for the test."""
 
+    methods = (*CHAINS, "BMF", *AVERAGES, "auto")
     name: str
     """Which films: a key of ``FILMS``."""
     release: str = "ml-latest-small"

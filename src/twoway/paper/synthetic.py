@@ -35,6 +35,7 @@ SOLVERS: dict[str, tuple[SolverChoice, int | None]] = {
 class Synthetic(TrialSetting):
     """What a trial draws: a model, and records from it with missing cells."""
 
+    methods = tuple(SOLVERS)
     n_records: int
     observed: float = 0.5
     """The probability that a cell is observed."""

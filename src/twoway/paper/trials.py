@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from importlib.resources import files
+from typing import Any, ClassVar
 
 import numpy as np
 
 Scores = dict[str, float]
 Details = dict[str, Any]
 """What is saved beside the scores: how a method ended, what it chose."""
+
+PAPER: Any = json.loads((files(__package__) / "tables.json").read_text(encoding="utf-8"))
+"""What is declared of the tables: methods, metrics, films, and the columns with the numbers that the paper prints."""
 
 # Each purpose has its own random numbers, so that no method starts from those of the model.
 _SEEDS = {"model": 1, "records": 2, "method": 3}
@@ -20,6 +25,9 @@ _SEEDS = {"model": 1, "records": 2, "method": 3}
 @dataclass(frozen=True)
 class TrialSetting(ABC):
     """What the trials of a column draw, and how a method is run on it; its fields are saved with each result."""
+
+    methods: ClassVar[tuple[str, ...]]
+    """The methods that can be run on what is drawn."""
 
     @property
     @abstractmethod

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -149,7 +150,7 @@ def saved(experiment, out, scores):
     lines = [
         {
             "version": tw.__version__,
-            "setting": {key: getattr(setting, key) for key in setting.__dataclass_fields__},
+            "setting": asdict(setting),
             "trial": 0,
             "method": method,
             "date": "2026-01-02",

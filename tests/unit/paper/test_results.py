@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from dataclasses import asdict
 
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +22,7 @@ def write_lines(path, experiment, values, setting):
             for trial, value in enumerate(numbers):
                 line = {
                     "version": __version__,
-                    "setting": {key: getattr(setting, key) for key in setting.__dataclass_fields__},
+                    "setting": asdict(setting),
                     "trial": trial,
                     "method": method,
                     "date": "2026-01-02",
