@@ -167,10 +167,10 @@ def contrasts(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def related(found: tw.Segments, frame: pd.DataFrame, kind: str, correction: str, replicates: int) -> Any:
-    options = {"correction": correction.lower(), "replicates": replicates}
+    relations = found.relate(frame, replicates=replicates)
     if kind == "covariate":
-        return found.covariates(frame, "other", **options)
-    return found.outcomes(frame, "other", **options)["other"]
+        return relations.covariates("other", correction.lower())
+    return relations.outcomes("other", correction.lower())["other"]
 
 
 def steps() -> None:

@@ -105,6 +105,7 @@ from .segmentation.profile import SegmentTrait as SegmentTrait
 from .segmentation.quality import SegmentQuality as SegmentQuality
 from .segmentation.relations import SegmentCovariates as SegmentCovariates
 from .segmentation.relations import SegmentOutcome as SegmentOutcome
+from .segmentation.relations import SegmentRelations as SegmentRelations
 from .segmentation.relations import WaldTest as WaldTest
 from .segmentation.segment_count import SegmentCount as SegmentCount
 from .segmentation.segments import Segments as Segments

@@ -98,14 +98,16 @@ def segments(
         table, _ = reading.read_by(result.pmf.schema, data)
         related = [name for of_kind in others.values() for name in of_kind]
         frame = _segments_with_columns(table, reading, data, related)
-        options = {"weights": reading.weights, "replicates": max(LEAST_REPLICATES, replicates), **common}
-        options |= {} if correction is None else {"correction": correction}
+        if related:
+            replicates = max(LEAST_REPLICATES, replicates)
+            relations = result.relate(frame, weights=reading.weights, replicates=replicates, **common)
+        options: Any = {} if correction is None else {"correction": correction}
         if others.get("covariates"):
-            effects = result.covariates(frame, others["covariates"], **options)
+            effects = relations.covariates(others["covariates"], **options)
             tables |= {"covariates": effects.rows(), "tests": [vars(test) for test in effects.tests]}
             texts.append(str(effects))
         if others.get("outcomes"):
-            outcomes_found = result.outcomes(frame, others["outcomes"], **options).values()
+            outcomes_found = relations.outcomes(others["outcomes"], **options).values()
             tables["outcomes"] = [row for outcome in outcomes_found for row in outcome.rows()]
             tables["tests"] = [*tables.get("tests", []), *(vars(outcome.test) for outcome in outcomes_found)]
             texts += map(str, outcomes_found)

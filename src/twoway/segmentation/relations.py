@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from functools import cached_property
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Bools, Floats, Ints
 from twoway.category_labels import Label
 from twoway.data.frames import frame_columns, frame_in_memory, frame_number_kind
 from twoway.data.records import Records
@@ -20,6 +21,7 @@ from twoway.model.pmf import JointPMF
 from twoway.model.records import records_for_model
 from twoway.notebook import Shown
 from twoway.parallel import map_in_order
+from twoway.report import Monitor
 from twoway.schema import first_duplicate
 from twoway.segmentation.quality import matched_segments, segment_memberships
 from twoway.segmentation.search import Search
@@ -32,6 +34,8 @@ LEAST_REPLICATES = 50
 # A standardized slope beyond this is one that grew until the ridge stopped it.
 _SEPARATES = 8.0
 _MOST_UNUSABLE = 0.1
+_Column: TypeAlias = tuple[Floats, tuple[Label, ...]]
+"""The numbers of a column, NaN where missing; or its codes, and its categories."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,10 @@ class WaldTest:
 
     @classmethod
     def of(cls, name: str, estimates: Floats, replicates: Floats) -> WaldTest:
-        """Return the test of estimates (d,) by their replicates (n, d)."""
+        """Return the test of estimates by their replicates, in arrays of the same shape for each."""
         from scipy.stats import f
 
+        estimates, replicates = estimates.ravel(), replicates.reshape(len(replicates), -1)
         covariance = np.atleast_2d(np.cov(replicates, rowvar=False))
         scale = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
         used = np.flatnonzero(scale > 1e-12 * max(float(scale.max(initial=0.0)), 1e-300))
@@ -158,22 +163,6 @@ class SegmentOutcome(Shown):
         return "\n".join([aligned_text(table), f"{self.test}, {self.n_people:,} people", *notes])
 
 
-@dataclass(frozen=True)
-class Relation:
-    """How segments are related to other variables."""
-
-    correction: Correction
-    replicates: int
-    seed: int
-    threads: int | None
-    watch: Watch
-
-    def __post_init__(self) -> None:
-        check_known("correction", get_args(Correction), self.correction)
-        check_whole_number("replicates", self.replicates, LEAST_REPLICATES)
-        check_whole_number("seed", self.seed, 0)
-
-
 def people_frame(frame: Any) -> Any:
     """Return a frame of people as one of narwhals; anything else is an error."""
     import narwhals as nw
@@ -184,116 +173,76 @@ def people_frame(frame: Any) -> Any:
     return people
 
 
-class People:
-    """People whose segments are related to other variables: their answers, weights and other columns."""
+@dataclass(kw_only=True, repr=False, eq=False)
+class SegmentRelations:
+    """How segments relate to other columns of the people: `Segments.relate` makes it.
 
-    def __init__(self, pmf: JointPMF, names: tuple[str, ...], frame: Any, others: Sequence[str], weights: Any) -> None:
-        self.pmf, self.names = pmf, names
-        self._native = people_frame(frame)
-        self.frame = self._native.to_native()
-        self._columns = frame_columns(self.frame, pmf.schema.names)
-        others = [others] if isinstance(others, str) or not isinstance(others, Iterable) else list(others)
-        if not others:
-            raise DataError("there are no columns to relate segments to; name at least one")
-        check_known("column", self._columns, *others)
-        if (duplicate := first_duplicate(others)) is not None:
-            raise DataError(f"duplicate column name {duplicate!r}")
-        for name in others:
-            if name in pmf.schema:
-                raise DataError(
-                    f"{name!r} is one of the variables that the segments were found by, so it cannot be related to "
-                    "them; find segments without it, or see the profile"
-                )
-        self.columns = {name: self._column(name) for name in others}
-        self.weights = self._weights(weights)
-        self._records = records_for_model(pmf.schema, self.frame)
-        self._memberships = segment_memberships(self._records, pmf)
-        self.assigned = Assignment.of(self._memberships, self.weights)
-        if (segment := self.assigned.unusable()) is not None:
-            raise DataError(
-                f"too few people are assigned to {names[segment]!r} to relate it to other variables; use fewer segments"
-            )
+    The segments are found again in samples of the people when these are first needed, once for all relations.
+    """
 
-    def _column(self, name: str) -> tuple[Floats, tuple[Label, ...]]:
-        """Return a column as numbers with NaN where missing, or as codes and categories."""
-        records = Records({name: self._native[name].to_native()})
-        (variable,) = records.schema
-        if len(variable) < 2:
-            raise DataError(f"column {name!r} has only one value, {variable.categories[0]!r}, for everybody")
-        is_number = frame_number_kind(self.frame, name) is not None and variable.values is not None
-        # The last one is that of the code -1, of missing cells.
-        numbers = np.array([*((variable.values if is_number else None) or range(len(variable))), np.nan])
-        return numbers[records.codes()[:, 0]], () if is_number else variable.categories
+    pmf: JointPMF
+    names: tuple[str, ...]
+    frame: Any
+    weights: Any
+    replicates: int
+    seed: int
+    threads: int | None
+    monitor: Monitor | bool | None
 
-    def _weights(self, weights: Any) -> Floats:
+    def __post_init__(self) -> None:
+        check_whole_number("replicates", self.replicates, LEAST_REPLICATES)
+        check_whole_number("seed", self.seed, 0)
+        self._people, weights = people_frame(self.frame), self.weights
+        self._columns = frame_columns(self._people.to_native(), self.pmf.schema.names)
         if isinstance(weights, str):
             check_known("column", self._columns, weights, where=" for the weights")
-            weights = self._native[weights].to_numpy()
-        array = read_weights(weights, len(self._native))
-        return np.ones(len(self._native)) if array is None else np.asarray(array / array.mean())
-
-    def known(self, *names: str) -> Bools:
-        """Return who has a weight above 0 and a value in each of some columns, (n,)."""
-        known = self.weights > 0
-        for name in names:
-            known &= ~np.isnan(self.columns[name][0])
-        if not known.any():
-            raise DataError(f"nobody has a weight above 0 and a value of {', '.join(map(repr, names))}")
-        return known
-
-    def replicates(
-        self, estimate: Callable[[Assignment], Floats], known: Bools, relation: Relation
-    ) -> tuple[Floats, Floats, list[str]]:
-        """Return an estimate from these people, those from people drawn again (n, …), and notes.
-
-        Each sample finds the segments again, from where they were, so that replicates differ as much as all three steps
-        do by chance.
-        """
-        records, memberships, rank = self._records, self._memberships, self.pmf.rank
-        theta, n_people, done = theta_of(self.pmf), len(self.weights), itertools.count(1)
-        n, show = relation.replicates, relation.watch.counting("drawing replicates", relation.replicates)
-
-        def replicate(number: int) -> Floats | None:
-            random = np.random.default_rng([relation.seed, number])
-            drawn = self.weights * random.multinomial(n_people, np.full(n_people, 1.0 / n_people))
-            end = Search(records.reweighted(drawn), 1).climb(theta, rank, 500, 1e-8)
-            pmf = JointPMF.from_stacked(self.pmf.schema, end.theta[0, :rank], end.theta[1:, :rank])
-            again = segment_memberships(records, pmf)
-            assigned = Assignment.of(again[:, matched_segments(memberships, again, self.weights)], drawn)
-            show(next(done))
-            is_usable = assigned.unusable() is None and drawn[known].any()
-            return estimate(assigned.of_some(known)) if is_usable else None
-
-        estimates = map_in_order(range(n), replicate, threads=relation.threads)
-        usable = [part for part in estimates if part is not None and np.isfinite(part).all()]
-        missing = "a value" if self.weights.all() else "a value or a weight"
-        notes = [] if known.all() else [f"{np.count_nonzero(~known):,} people without {missing} were left out"]
-        if len(usable) < (1.0 - _MOST_UNUSABLE) * n:
-            notes.append(
-                f"in {n - len(usable)} of {n} samples a segment had too few people or a covariate separated segments: "
-                "standard errors are too small"
+            weights = self._people[weights].to_numpy()
+        array = read_weights(weights, len(self._people))
+        self._weights = np.ones(len(self._people)) if array is None else np.asarray(array / array.mean())
+        self._records = records_for_model(self.pmf.schema, self._people.to_native())
+        self._memberships = segment_memberships(self._records, self.pmf)
+        self._assigned = Assignment.of(self._memberships, self._weights)
+        if (segment := self._assigned.unusable()) is not None:
+            raise DataError(
+                f"too few people are assigned to {self.names[segment]!r} to relate it to other variables; use fewer "
+                "segments"
             )
-        if len(usable) < 2:
-            raise DataError("in other samples of these people, segments have too few people; use fewer segments")
-        return estimate(self.assigned.of_some(known)), np.array(usable), notes
 
-    def covariates(self, relation: Relation) -> SegmentCovariates:
-        """Return the multinomial logit of the segment on all columns."""
+    def covariates(self, names: str | Sequence[str], correction: Correction = "ml") -> SegmentCovariates:
+        """Return how covariates explain the segment: a multinomial logit, corrected for errors of assignment.
+
+        Parameters
+        ----------
+        names
+            The covariates. Numbers are taken as numbers; the categories of other columns are compared with the first.
+        correction
+            "ml" or "bch"; "none" counts everybody as if the assignment were certain, which makes segments look alike.
+
+        Examples
+        --------
+        >>> import pandas as pd, twoway as tw
+        >>> people = pd.DataFrame({"a": [0, 0, 1, 1] * 30, "b": [0, 0, 1, 1] * 29 + [0] * 4, "age": range(120)})
+        >>> found = tw.segments(people[["a", "b"]], 2, replicates=0)
+        >>> found.relate(people, replicates=50).covariates("age").terms
+        ('intercept', 'age')
+        """
+        read = self._read(names, correction)
         if self.pmf.rank < 2:
             raise DataError("there is only one segment, the same for everybody; covariates need at least two")
-        known = self.known(*self.columns)
-        terms, parts, places = ["intercept"], [], {}
-        for name, (values, categories) in self.columns.items():
+        known = self._known(read)
+        terms, places = ["intercept"], dict[str, list[int]]()
+        parts: list[Floats] = []
+        for name, (values, categories) in read.items():
             numbers = values[known]
             if np.ptp(numbers) == 0:
                 raise DataError(f"covariate {name!r} is the same for everybody who has a value of all covariates")
-            columns = [(name, numbers)]
+            columns = {name: numbers}
             if categories:  # of these people, each compared with the first
                 codes = np.unique(numbers).astype(np.int64)[1:]
-                columns = [(f"{name} = {categories[code]}", (numbers == code) * 1.0) for code in codes]
+                columns = {f"{name} = {categories[code]}": (numbers == code) * 1.0 for code in codes}
             places[name] = list(range(len(terms), len(terms) + len(columns)))
-            terms += [term for term, _ in columns]
-            parts += [column for _, column in columns]
+            terms += columns
+            parts += columns.values()
         design = np.column_stack(parts)
         _check_relation_rank(design, terms[1:])
         start: Floats | None = None
@@ -305,42 +254,140 @@ class People:
 
         def estimate(assigned: Assignment) -> Floats:
             merged, group_of_merged = assigned.merged(group)
-            slopes = three_step_logit(merged, different[group_of_merged], relation.correction, start)
+            slopes = three_step_logit(merged, different[group_of_merged], correction, start)
             # A sample in which a slope has no limit, though it has one here, would make any standard error.
             is_lost = start is not None and bool((separates(slopes) & ~separates(start)).any())
             return np.full_like(slopes, np.nan) if is_lost else slopes
 
-        start = estimate(self.assigned.of_some(known))
-        slopes, drawn, notes = self.replicates(estimate, known, relation)
+        start = estimate(self._assigned.of_some(known))
+        slopes, drawn, notes = self._estimates(estimate, known)
         for place in np.flatnonzero(separates(slopes).any(axis=0)):
             notes.append(f"{terms[1 + place]} separates segments perfectly or nearly so: its coefficients are infinite")
-        tests = tuple(
-            WaldTest.of(name, slopes[:, columns].ravel(), drawn[:, :, columns].reshape(len(drawn), -1))
-            for name, columns in places.items()
-        )
-        reference, *others = self.names
-        errors, n_people = drawn.std(axis=0, ddof=1), int(np.count_nonzero(known))
+        tests = tuple(WaldTest.of(name, slopes[:, place], drawn[:, :, place]) for name, place in places.items())
+        (reference, *others), errors = self.names, drawn.std(axis=0, ddof=1)
+        n_people = int(np.count_nonzero(known))
         return SegmentCovariates(reference, tuple(others), tuple(terms), slopes, errors, tests, n_people, tuple(notes))
 
-    def outcome(self, name: str, relation: Relation) -> SegmentOutcome:
-        """Return the mean of a column in each segment, or the shares of its categories."""
-        known = self.known(name)
-        numbers, categories = self.columns[name]
-        different, group = np.unique(numbers[known], return_inverse=True)
+    def outcomes(self, names: str | Sequence[str], correction: Correction = "bch") -> dict[str, SegmentOutcome]:
+        """Return what outcomes are like in each segment, corrected for errors of assignment, by their names.
+
+        Means of numbers, shares of the categories of other columns. With "ml", a number is normal in each segment, with
+        different variances; "bch" assumes nothing of it. Parameters are those of `covariates`.
+
+        Examples
+        --------
+        >>> import pandas as pd, twoway as tw
+        >>> people = pd.DataFrame({"a": [0, 0, 1, 1] * 30, "b": [0, 0, 1, 1] * 30, "spent": [1.0, 2.0, 5.0, 6.0] * 30})
+        >>> found = tw.segments(people[["a", "b"]], 2, replicates=0)
+        >>> found.relate(people, replicates=50).outcomes("spent")["spent"].estimates.ravel().round(2).tolist()
+        [1.5, 5.5]
+        """
+        return {
+            name: self._outcome(name, *column, correction) for name, column in self._read(names, correction).items()
+        }
+
+    def _outcome(
+        self, name: str, values: Floats, categories: tuple[Label, ...], correction: Correction
+    ) -> SegmentOutcome:
+        known = self._known({name: (values, categories)})
+        different, group = np.unique(values[known], return_inverse=True)
 
         def estimate(assigned: Assignment) -> Floats:
             merged, group_of_merged = assigned.merged(group)
-            values = different[group_of_merged]
+            of_people = different[group_of_merged]
             if categories:
-                return three_step_shares(merged, values.astype(np.int64), len(categories), relation.correction)
-            return three_step_means(merged, values, relation.correction)[:, None]
+                return three_step_shares(merged, of_people.astype(np.int64), len(categories), correction)
+            return three_step_means(merged, of_people, correction)[:, None]
 
-        estimates, drawn, notes = self.replicates(estimate, known, relation)
+        estimates, drawn, notes = self._estimates(estimate, known)
         columns = slice(1, None) if categories else slice(None)  # shares add up to one
-        contrasts = (estimates[1:, columns] - estimates[:1, columns]).ravel()
-        test = WaldTest.of(name, contrasts, (drawn[:, 1:, columns] - drawn[:, :1, columns]).reshape(len(drawn), -1))
-        errors, n_people = drawn.std(axis=0, ddof=1), int(np.count_nonzero(known))
+        contrasts, of_drawn = (part[..., 1:, columns] - part[..., :1, columns] for part in (estimates, drawn))
+        test, errors = WaldTest.of(name, contrasts, of_drawn), drawn.std(axis=0, ddof=1)
+        n_people = int(np.count_nonzero(known))
         return SegmentOutcome(name, self.names, categories, estimates, errors, test, n_people, tuple(notes))
+
+    def _read(self, names: str | Sequence[str], correction: Correction) -> dict[str, _Column]:
+        """Return the columns of these names."""
+        check_known("correction", get_args(Correction), correction)
+        chosen = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+        if not chosen:
+            raise DataError("there are no columns to relate segments to; name at least one")
+        check_known("column", self._columns, *chosen)
+        if (duplicate := first_duplicate(chosen)) is not None:
+            raise DataError(f"duplicate column name {duplicate!r}")
+        for name in chosen:
+            if name in self.pmf.schema:
+                raise DataError(
+                    f"{name!r} is one of the variables that the segments were found by, so it cannot be related to "
+                    "them; find segments without it, or see the profile"
+                )
+        return {name: self._column(name) for name in chosen}
+
+    def _column(self, name: str) -> _Column:
+        records = Records({name: self._people[name].to_native()})
+        (variable,) = records.schema
+        if len(variable) < 2:
+            raise DataError(f"column {name!r} has only one value, {variable.categories[0]!r}, for everybody")
+        is_number = frame_number_kind(self._people.to_native(), name) is not None and variable.values is not None
+        # The last one is that of the code -1, of missing cells.
+        numbers = np.array([*((variable.values if is_number else None) or range(len(variable))), np.nan])
+        return numbers[records.codes()[:, 0]], () if is_number else variable.categories
+
+    def _known(self, columns: Mapping[str, _Column]) -> Bools:
+        """Return who has a weight above 0 and a value in each of some columns, (n,)."""
+        known = self._weights > 0
+        for values, _ in columns.values():
+            known &= ~np.isnan(values)
+        if not known.any():
+            raise DataError(f"nobody has a weight above 0 and a value of {', '.join(map(repr, columns))}")
+        return known
+
+    def _drawn(self, number: int) -> Floats:
+        """Return how often each person is drawn in a sample, times the person's weight; (n,)."""
+        n, random = len(self._weights), np.random.default_rng([self.seed, number])
+        return np.asarray(self._weights * random.multinomial(n, np.full(n, 1.0 / n)))
+
+    @cached_property
+    def _refits(self) -> list[tuple[JointPMF, Ints]]:
+        """The segments found again in each sample, from where they were, and which of them is which."""
+        pmf, theta, done = self.pmf, theta_of(self.pmf), itertools.count(1)
+
+        def refit(number: int) -> tuple[JointPMF, Ints]:
+            end = Search(self._records.reweighted(self._drawn(number)), 1).climb(theta, pmf.rank, 500, 1e-8)
+            again = JointPMF.from_stacked(pmf.schema, end.theta[0, : pmf.rank], end.theta[1:, : pmf.rank])
+            others = segment_memberships(self._records, again)
+            show(next(done))
+            return again, matched_segments(self._memberships, others, self._weights)
+
+        with Watch.showing(self.monitor) as watch:
+            show = watch.counting("drawing replicates", self.replicates)
+            return map_in_order(range(self.replicates), refit, threads=self.threads)
+
+    def _estimates(self, estimate: Callable[[Assignment], Floats], known: Bools) -> tuple[Floats, Floats, list[str]]:
+        """Return an estimate from these people, those from samples of them (n, …), and notes.
+
+        Each sample has segments of its own, so that replicates differ as much as all three steps do by chance.
+        """
+        n, refits = self.replicates, self._refits
+
+        def replicate(number: int) -> Floats | None:
+            (pmf, order), drawn = refits[number], self._drawn(number)
+            assigned = Assignment.of(segment_memberships(self._records, pmf)[:, order], drawn)
+            is_usable = assigned.unusable() is None and drawn[known].any()
+            return estimate(assigned.of_some(known)) if is_usable else None
+
+        estimates = map_in_order(range(n), replicate, threads=self.threads)
+        usable = [part for part in estimates if part is not None and np.isfinite(part).all()]
+        missing = "a value" if self._weights.all() else "a value or a weight"
+        notes = [] if known.all() else [f"{np.count_nonzero(~known):,} people without {missing} were left out"]
+        if len(usable) < (1.0 - _MOST_UNUSABLE) * n:
+            notes.append(
+                f"in {n - len(usable)} of {n} samples a segment had too few people or a covariate separated segments: "
+                "standard errors are too small"
+            )
+        if len(usable) < 2:
+            raise DataError("in other samples of these people, segments have too few people; use fewer segments")
+        return estimate(self._assigned.of_some(known)), np.array(usable), notes
 
 
 def _check_relation_rank(design: Floats, terms: Sequence[str]) -> None:

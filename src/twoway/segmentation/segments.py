@@ -24,10 +24,8 @@ from twoway.report import Monitor
 from twoway.schema import first_duplicate
 from twoway.segmentation.profile import SegmentProfile
 from twoway.segmentation.quality import SegmentQuality, segment_memberships
-from twoway.segmentation.relations import People, Relation, SegmentCovariates, SegmentOutcome, people_frame
+from twoway.segmentation.relations import SegmentRelations, people_frame
 from twoway.segmentation.segment_count import SegmentCount, softened_segments
-from twoway.segmentation.three_step import Correction
-from twoway.solvers.watch import Watch
 from twoway.storage.container import read_container
 from twoway.text import aligned_text, counted, plain_data, printable
 
@@ -141,30 +139,24 @@ class Segments(Shown):
         added = nw.from_native(make_frame(columns, people.implementation.value), eager_only=True)
         return people.with_columns(added[name] for name in columns).to_native()
 
-    def covariates(
+    def relate(
         self,
         frame: Any,
-        names: str | Sequence[str],
         *,
         weights: Any = None,
-        correction: Correction = "ml",
         replicates: int = 200,
         seed: int = 0,
         threads: int | None = None,
         monitor: Monitor | bool | None = None,
-    ) -> SegmentCovariates:
-        """Return how covariates explain the segment: a multinomial logit, corrected for errors of assignment.
+    ) -> SegmentRelations:
+        """Return what relates segments to other columns of the people: covariates that explain them, and outcomes.
 
         Parameters
         ----------
         frame
-            The people that the segments were found in, with the covariates as further columns.
-        names
-            The covariates. Numbers are taken as numbers; the categories of other columns are compared with the first.
+            The people that the segments were found in, with the other columns.
         weights
             The column of the weights, or the weights, where the segments were found with some.
-        correction
-            "ml" or "bch"; "none" counts everybody as if the assignment were certain, which makes segments look alike.
         replicates
             Samples of these people that standard errors rest on: each finds the segments again.
         seed, threads, monitor
@@ -173,44 +165,13 @@ class Segments(Shown):
         Examples
         --------
         >>> import pandas as pd, twoway as tw
-        >>> people = pd.DataFrame({"a": [0, 0, 1, 1] * 30, "b": [0, 0, 1, 1] * 29 + [0] * 4, "age": range(120)})
-        >>> found = tw.segments(people[["a", "b"]], 2, replicates=0)
-        >>> found.covariates(people, "age", replicates=50).terms
-        ('intercept', 'age')
-        """
-        with Watch.showing(monitor) as watch:
-            relation = Relation(correction, replicates, seed, threads, watch)
-            return People(self.pmf, self.names, frame, names, weights).covariates(relation)
-
-    def outcomes(
-        self,
-        frame: Any,
-        names: str | Sequence[str],
-        *,
-        weights: Any = None,
-        correction: Correction = "bch",
-        replicates: int = 200,
-        seed: int = 0,
-        threads: int | None = None,
-        monitor: Monitor | bool | None = None,
-    ) -> dict[str, SegmentOutcome]:
-        """Return what outcomes are like in each segment, corrected for errors of assignment, by their names.
-
-        Means of numbers, shares of the categories of other columns. With "ml", a number is normal in each segment, with
-        different variances; "bch" assumes nothing of it. All parameters are those of `covariates`.
-
-        Examples
-        --------
-        >>> import pandas as pd, twoway as tw
         >>> people = pd.DataFrame({"a": [0, 0, 1, 1] * 30, "b": [0, 0, 1, 1] * 30, "spent": [1.0, 2.0, 5.0, 6.0] * 30})
-        >>> found = tw.segments(people[["a", "b"]], 2, replicates=0)
-        >>> found.outcomes(people, "spent", replicates=50)["spent"].estimates.ravel().round(2).tolist()
-        [1.5, 5.5]
+        >>> relations = tw.segments(people[["a", "b"]], 2, replicates=0).relate(people, replicates=50)
+        >>> relations.outcomes("spent")["spent"].test.p_value < 0.001
+        True
         """
-        with Watch.showing(monitor) as watch:
-            relation = Relation(correction, replicates, seed, threads, watch)
-            people = People(self.pmf, self.names, frame, names, weights)
-            return {name: people.outcome(name, relation) for name in people.columns}
+        people: dict[str, Any] = {"pmf": self.pmf, "names": self.names, "frame": frame, "weights": weights}
+        return SegmentRelations(**people, replicates=replicates, seed=seed, threads=threads, monitor=monitor)
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return all results as rows of named columns: "segments", "profiles", "means" and "number of segments".

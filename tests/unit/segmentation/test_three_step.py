@@ -126,15 +126,15 @@ def study():
 
 def test_relations_of_a_frame(study):
     frame, found = study
-    effects = found.covariates(frame, ["z", "region"], replicates=50, threads=2)
+    effects = found.relate(frame, replicates=50, threads=2).covariates(["z", "region"])
     assert effects.terms == ("intercept", "z", "region = south", "region = west")
     assert effects.n_people == frame["region"].notna().sum()
     assert "left out" in str(effects)
     assert {test.name for test in effects.tests} == {"z", "region"}
-    again = found.covariates(frame, ["z", "region"], replicates=50, threads=1)
+    again = found.relate(frame, replicates=50, threads=1).covariates(["z", "region"])
     assert again.coefficients == pytest.approx(effects.coefficients)
     assert again.errors == pytest.approx(effects.errors)
-    outcomes = found.outcomes(frame, ["z", "region"], replicates=50)
+    outcomes = found.relate(frame, replicates=50).outcomes(["z", "region"])
     assert outcomes["z"].test.p_value < 0.01
     assert outcomes["region"].estimates.sum(axis=1) == pytest.approx(1.0)
     assert len(outcomes["region"].rows()) == 9
@@ -145,7 +145,7 @@ def test_relations_of_a_frame(study):
 def test_categories_are_compared_with_the_first_one_that_occurs(study):
     frame, found = study
     holes = frame.assign(z=frame["z"].mask(frame["region"] == "north"))
-    effects = found.covariates(holes, ["region", "z"], replicates=50)
+    effects = found.relate(holes, replicates=50).covariates(["region", "z"])
     assert effects.terms == ("intercept", "region = west", "z")
 
 
@@ -154,11 +154,11 @@ def test_weights_count_people_more_often(study):
     frame, found = study
     twice = pd.concat([frame, frame.head(100)], ignore_index=True)
     weights = np.where(np.arange(400) < 100, 2.0, 1.0)
-    weighted = found.outcomes(frame, "z", weights=weights, replicates=50)["z"]
-    assert weighted.estimates == pytest.approx(found.outcomes(twice, "z", replicates=50)["z"].estimates)
-    by_name = found.covariates(frame, "z", weights="w", replicates=50)
+    weighted = found.relate(frame, weights=weights, replicates=50).outcomes("z")["z"]
+    assert weighted.estimates == pytest.approx(found.relate(twice, replicates=50).outcomes("z")["z"].estimates)
+    by_name = found.relate(frame, weights="w", replicates=50).covariates("z")
     assert by_name.coefficients == pytest.approx(
-        found.covariates(frame, "z", weights=frame["w"] * 7, replicates=50).coefficients, abs=1e-5
+        found.relate(frame, weights=frame["w"] * 7, replicates=50).covariates("z").coefficients, abs=1e-5
     )
 
 
@@ -167,7 +167,7 @@ def test_a_covariate_that_separates_segments_is_named_and_stays_finite(study):
     frame, found = study
     assigned = found.assign(frame)["segment"]
     separate = frame.assign(s=assigned)
-    effects = found.covariates(separate, "s", replicates=50, correction="none")
+    effects = found.relate(separate, replicates=50).covariates("s", correction="none")
     assert np.isfinite(effects.coefficients).all()
     assert any("separates segments perfectly" in warning for warning in effects.warnings)
 
@@ -185,14 +185,33 @@ def test_a_covariate_that_separates_segments_is_named_and_stays_finite(study):
         ("z", {"weights": np.zeros(400)}, "all zero"),
         ("z", {"replicates": 10}, "at least 50"),
         (3, {}, "no column 3"),
-        ("z", {"correction": "bhc"}, "did you mean 'bch'"),
     ],
 )
 def test_wrong_relations_are_named(study, names, options, message):
     frame, found = study
     odd = frame.assign(one=1, twice=2 * frame["z"])
     with pytest.raises(tw.TwowayError, match=message):
-        found.covariates(odd, names, **options)
+        found.relate(odd, **options).covariates(names)
+
+
+def test_a_wrong_correction_is_named(study):
+    frame, found = study
+    relations = found.relate(frame)
+    for relate in (relations.covariates, relations.outcomes):
+        with pytest.raises(tw.UnknownNameError, match="did you mean 'bch'"):
+            relate("z", correction="bhc")
+
+
+def test_covariates_and_outcomes_share_samples(study):
+    frame, found = study
+    progress = []
+    relations = found.relate(frame, replicates=50, monitor=progress.append)
+    assert not progress
+    shared = relations.covariates("z"), relations.outcomes(["z", "region"])["region"]
+    assert [part.done for part in sorted(progress, key=lambda part: part.done)] == list(range(1, 51))
+    alone = found.relate(frame, replicates=50).outcomes("region")["region"]
+    np.testing.assert_array_equal(shared[1].errors, alone.errors)
+    np.testing.assert_array_equal(shared[0].errors, found.relate(frame, replicates=50).covariates("z").errors)
 
 
 @pytest.mark.parametrize("people", [None, [{"a": 1}], {"a": [1]}])
@@ -200,7 +219,7 @@ def test_people_that_are_not_a_frame_are_refused(study, people):
     _, found = study
     message = f"frame must be of pandas, polars or pyarrow, not {type(people).__name__}"
     with pytest.raises(tw.DataError, match=message):
-        found.covariates(people, "z", replicates=50)
+        found.relate(people, replicates=50).covariates("z")
     with pytest.raises(tw.DataError, match=message):
         found.assign(people)
 
@@ -208,10 +227,10 @@ def test_people_that_are_not_a_frame_are_refused(study, people):
 def test_a_segment_to_which_nobody_is_assigned_is_named(study):
     frame, found = study
     with pytest.raises(tw.DataError, match="too few people are assigned to 'segment"):
-        found.outcomes(frame[found.assign(frame)["segment"] != "segment 3"], "z", replicates=50)
+        found.relate(frame[found.assign(frame)["segment"] != "segment 3"], replicates=50).outcomes("z")
     one = tw.segments(frame[list("abcd")], 1, replicates=0)
     with pytest.raises(tw.DataError, match="at least two"):
-        one.covariates(frame, "z", replicates=50)
+        one.relate(frame, replicates=50).covariates("z")
 
 
 @pytest.mark.parametrize("correction", ["none", "bch", "ml"])
@@ -239,5 +258,5 @@ def test_people_without_a_weight_are_not_said_to_lack_a_value():
     codes = np.repeat([0, 1], 80)
     frame = pd.DataFrame({"a": codes, "b": codes, "c": codes, "y": np.arange(160) % 7 * 1.0})
     found = tw.segments(frame[list("abc")], 2, replicates=0)
-    answer = found.outcomes(frame, "y", weights=np.arange(160) % 2, replicates=50)["y"]
+    answer = found.relate(frame, weights=np.arange(160) % 2, replicates=50).outcomes("y")["y"]
     assert answer.warnings[0] == "80 people without a value or a weight were left out"
