@@ -7,41 +7,23 @@ MovieLens ratings as GroupLens ships them: ratings.csv or ratings.dat, in a fold
 from __future__ import annotations
 
 import os
+import tomllib
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack
+from importlib.resources import files
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from twoway.errors import FileFormatError, MissingFileError, check_whole_number
+from twoway.lazy_imports import pa, pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+_PUBLIC = tomllib.loads((files(__package__) / "public.toml").read_text(encoding="utf-8"))
 
 # Published counts, expanded to one record per person
-
-_TITANIC = {
-    "class": ("first", "second", "third", "crew"),
-    "sex": ("male", "female"),
-    "age": ("child", "adult"),
-    "survived": ("no", "yes"),
-}
-# In the order of the categories above, the last variable fastest: a line for each class.
-_TITANIC_COUNTS = (
-    *(0, 5, 118, 57, 0, 1, 4, 140),
-    *(0, 11, 154, 14, 0, 13, 13, 80),
-    *(35, 13, 387, 75, 17, 14, 89, 76),
-    *(0, 0, 670, 192, 0, 0, 3, 20),
-)
-_BERKELEY = {"department": tuple("ABCDEF"), "sex": ("male", "female"), "admitted": ("no", "yes")}
-# Likewise: four numbers for each department.
-_BERKELEY_COUNTS = (
-    *(313, 512, 19, 89, 207, 353, 8, 17, 205, 120, 391, 202),
-    *(279, 138, 244, 131, 138, 53, 299, 94, 351, 22, 317, 24),
-)
 
 
 def titanic() -> pd.DataFrame:
@@ -55,7 +37,7 @@ def titanic() -> pd.DataFrame:
     >>> titanic()["survived"].value_counts().to_dict()
     {'no': 1490, 'yes': 711}
     """
-    return _expand_dataset(_TITANIC, _TITANIC_COUNTS)
+    return _expand_counts("titanic")
 
 
 def berkeley_admissions() -> pd.DataFrame:
@@ -71,14 +53,14 @@ def berkeley_admissions() -> pd.DataFrame:
     >>> (frame["admitted"] == "yes").groupby(frame["sex"]).mean().round(2).to_dict()
     {'female': 0.3, 'male': 0.45}
     """
-    return _expand_dataset(_BERKELEY, _BERKELEY_COUNTS)
+    return _expand_counts("berkeley_admissions")
 
 
-def _expand_dataset(variables: Mapping[str, tuple[str, ...]], counts: tuple[int, ...]) -> pd.DataFrame:
-    import pandas as pd
-
+def _expand_counts(name: str) -> pd.DataFrame:
+    table = _PUBLIC["counts"][name]
+    variables: dict[str, list[str]] = table["variables"]
     cells = pd.MultiIndex.from_product(list(variables.values()), names=list(variables)).to_frame(index=False)
-    return cells.loc[cells.index.repeat(counts)].reset_index(drop=True)
+    return cells.loc[np.repeat(cells.index, table["counts"])].reset_index(drop=True)
 
 
 # scikit-learn
@@ -97,7 +79,6 @@ def digits(levels: int = 4) -> pd.DataFrame:
     >>> digits(levels=4).shape
     (1797, 65)
     """
-    import pandas as pd
     from sklearn.datasets import load_digits
 
     check_whole_number("levels", levels, 2, 17)
@@ -118,33 +99,11 @@ class _UciSource(NamedTuple):
     page: str
     openml_id: int
     n_records: int
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     """In the order of the file; one of them is "class". OpenML has the class last."""
 
 
-_UCI = "https://archive.ics.uci.edu/dataset/"
-_CAR_COLUMNS = "buying maint doors persons lug_boot safety class"
-_NURSERY_COLUMNS = "parents has_nurs form children housing finance social health class"
-_MUSHROOM_COLUMNS = """
-    class cap-shape cap-surface cap-color bruises odor gill-attachment gill-spacing gill-size gill-color stalk-shape
-    stalk-root stalk-surface-above-ring stalk-surface-below-ring stalk-color-above-ring stalk-color-below-ring veil-type
-    veil-color ring-number ring-type spore-print-color population habitat
-"""
-_VOTES_COLUMNS = """
-    class handicapped-infants water-project-cost-sharing adoption-of-the-budget-resolution physician-fee-freeze
-    el-salvador-aid religious-groups-in-schools anti-satellite-test-ban aid-to-nicaraguan-contras mx-missile immigration
-    synfuels-corporation-cutback education-spending superfund-right-to-sue crime duty-free-exports
-    export-administration-act-south-africa
-"""
-UCI_SOURCES = {
-    name: _UciSource(name, file, _UCI + page, openml_id, n_records, tuple(columns.split()))
-    for name, file, page, openml_id, n_records, columns in (
-        ("car", "car.data", "19/car+evaluation", 21, 1728, _CAR_COLUMNS),
-        ("nursery", "nursery.data", "76/nursery", 26, 12960, _NURSERY_COLUMNS),
-        ("mushroom", "agaricus-lepiota.data", "73/mushroom", 24, 8124, _MUSHROOM_COLUMNS),
-        ("votes", "house-votes-84.data", "105/congressional+voting+records", 56, 435, _VOTES_COLUMNS),
-    )
-}
+UCI_SOURCES = {name: _UciSource(name, **source) for name, source in _PUBLIC["uci"].items()}
 
 
 def car() -> pd.DataFrame:
@@ -186,8 +145,6 @@ def _load_uci(name: str) -> pd.DataFrame:
 
 
 def _read_uci(source: _UciSource, path: str) -> pd.DataFrame:
-    import pandas as pd
-
     try:
         return pd.read_csv(path, header=None, dtype=str, na_values=["?"], keep_default_na=False)
     except (ValueError, OSError) as error:  # pandas' parsing errors are ValueErrors
@@ -230,7 +187,6 @@ def movielens(path: str | os.PathLike[str] = "ml-latest-small") -> pd.DataFrame:
         What GroupLens ships: the zip, the folder that it unpacks to, or the file in it. A name without a folder, such
         as "ml-20m", is also searched for in the subfolder "movielens" of the folder TWOWAY_DATA, as a folder or a zip.
     """
-    import pyarrow as pa
     from pyarrow import csv
 
     source = _find_movielens(Path(path))

@@ -110,7 +110,7 @@ def test_openml_comes_out_in_the_shape_of_the_files(folder, monkeypatch, name, q
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
     frame = getattr(datasets, name)()
     assert asked == [source.openml_id]
-    assert tuple(frame.columns) == source.columns
+    assert list(frame.columns) == source.columns
     assert set(frame["class"]) == {"good", "bad"}
     feature = next(column for column in source.columns if column != "class")
     assert frame[feature].iloc[0] is None
