@@ -17,6 +17,7 @@ LAYERS = [
     "text",
     "notebook",
     "arrays",
+    "lazy_imports",
     "errors",
     "category_labels",
     "schema",

@@ -9,8 +9,8 @@ from datetime import date, time, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from twoway.arrays import Array
 from twoway.errors import DataError
 
 Label: TypeAlias = str | int | float | bool
@@ -101,7 +101,7 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
     return sorted(labels, key=key)
 
 
-def label_array(labels: Sequence[Label]) -> NDArray[Any]:
+def label_array(labels: Sequence[Label]) -> Array:
     """Return labels as an array of the plainest dtype that keeps each of them as it is.
 
     Examples

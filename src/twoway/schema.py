@@ -267,7 +267,7 @@ class Schema(Shown):
         return tuple(len(variable) for variable in self.variables)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """The first cell of each variable, and the number of cells at the end; shape (n_variables + 1,)."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 

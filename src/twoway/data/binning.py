@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Array, Floats, Ints
 from twoway.data.missing import Markers, is_null, missing_key
 from twoway.errors import DataError, check_known, check_whole_number
+from twoway.lazy_imports import pa, pc
 from twoway.schema import Variable
 
 Strategy: TypeAlias = Literal["quantile", "uniform"]
@@ -35,16 +35,16 @@ class Bins:
     is_whole: bool
     """Whether all numbers are whole."""
 
-    def codes(self, numbers: Floats) -> NDArray[np.int64]:
+    def codes(self, numbers: Floats) -> Ints:
         """Return the bin of each number, -1 for NaN."""
         return bin_codes(self.variable.edges or (), numbers)
 
-    def means(self, codes: NDArray[Any]) -> Floats:
+    def means(self, codes: Array) -> Floats:
         """Return the mean of each bin, rounded where all numbers are whole."""
         means: Floats = np.array(self.variable.values)[codes]
         return np.rint(means) if self.is_whole else means
 
-    def draw(self, codes: NDArray[Any], random: np.random.Generator) -> Floats:
+    def draw(self, codes: Array, random: np.random.Generator) -> Floats:
         """Return a number drawn evenly from each bin."""
         if not self.is_whole:
             return np.asarray(random.uniform(self.edges[codes], self.edges[codes + 1]))
@@ -55,7 +55,7 @@ class Bins:
         return np.asarray(np.minimum(drawn, largest[codes]))
 
 
-def bin_codes(edges: Sequence[float], numbers: Floats) -> NDArray[np.int64]:
+def bin_codes(edges: Sequence[float], numbers: Floats) -> Ints:
     """Return the bin of each number, -1 for NaN.
 
     Examples
@@ -227,8 +227,6 @@ def needs_bins(numbers: Floats) -> bool:
 
 def numbers_to_bin(column: Any, markers: Markers) -> Floats | None:
     """Return an Arrow column or a list as numbers, NaN where missing; None where it holds anything else."""
-    import pyarrow as pa
-
     if isinstance(column, list):
         numbers = np.full(len(column), np.nan)
         for row, cell in enumerate(column):
@@ -257,8 +255,6 @@ def bin_column(column: Any, variable: Variable, markers: Markers) -> Any:
     edges = variable.edges
     if edges is None or getattr(getattr(column, "type", None), "ordered", False):  # labels already
         return column
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     numbers = numbers_to_bin(column, markers)
     if numbers is not None:

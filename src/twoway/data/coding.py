@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Ints
+from twoway.arrays import Array, Ints
 from twoway.category_labels import Label, plain_label
 from twoway.data.binning import bin_column
 from twoway.data.missing import USUAL, Markers, Unseen, is_null, label_unless_missing, missing_key
 from twoway.errors import DataError, unknown_name
+from twoway.lazy_imports import pa
 from twoway.schema import Schema, Variable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ CodeOf: TypeAlias = tuple[str, Label]
 """A variable, and a code that means "not observed" in it."""
 
 
-def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
+def coded_labels(column: Any) -> tuple[list[Any], Array]:
     """Return the labels of a slice of a column, and for each row the position of its label, -1 for null."""
     if isinstance(column, list):
         positions: dict[Any, int] = {}
@@ -43,7 +43,6 @@ def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
             if codes[row] == len(labels):
                 labels.append(label)
         return labels, codes
-    import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -66,14 +65,14 @@ def coded_labels(column: Any) -> tuple[list[Any], NDArray[Any]]:
         raise DataError("a column has dates beyond the years 1 to 9999, which cannot be read") from None
 
 
-def code_counts(codes: NDArray[Any], n_labels: int) -> Ints:
+def code_counts(codes: Array, n_labels: int) -> Ints:
     """Return how often each code occurs, -1 left out; shape (n_labels,)."""
     return np.bincount(codes.astype(np.int64) + 1, minlength=n_labels + 1)[1:]
 
 
 def encode_slice(
     columns: RawColumns, start: int, stop: int, schema: Schema, markers: Mapping[str, Markers], unseen: Unseen
-) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
+) -> tuple[Ints, Array, Counter[CodeOf]]:
     """Return pointers and cells of a slice of the columns of the variables that markers are given for.
 
     The third is how often each code that means "not observed" occurs in each column, but for null and the usual text.
@@ -112,7 +111,7 @@ def encode_slice(
     return *compressed_codes(codes, offsets, schema), missing_codes
 
 
-def compressed_codes(codes: NDArray[Any], offsets: Ints, schema: Schema) -> tuple[Ints, NDArray[Any]]:
+def compressed_codes(codes: Array, offsets: Ints, schema: Schema) -> tuple[Ints, Array]:
     """Return pointers and cells of codes, (n_records, n_columns), by the offsets of the columns."""
     from twoway.kernels.compression import compress
 
@@ -123,7 +122,7 @@ def compressed_codes(codes: NDArray[Any], offsets: Ints, schema: Schema) -> tupl
 
 
 def _coded_as_missing(
-    labels: Sequence[object], positions: NDArray[Any], variable: Variable, markers: Markers
+    labels: Sequence[object], positions: Array, variable: Variable, markers: Markers
 ) -> Counter[CodeOf]:
     """Return how often each code that means "not observed" occurs in a column, but for the usual text."""
     plain = [label if isinstance(label, str | int | float) and not is_null(label) else "" for label in labels]

@@ -7,9 +7,9 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
-from twoway.arrays import Floats
+from twoway.arrays import Array, Floats
 from twoway.category_labels import Label
 from twoway.errors import DataError, check_known
 from twoway.notebook import notebook_table
@@ -105,7 +105,7 @@ class Distribution:
         labels = product(*(variable.categories for variable in self.variables))
         return [dict(zip(self.names, cell, strict=True)) for cell in labels]
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if dtype is not None and np.dtype(dtype) != self.array.dtype:
             if copy is False:
                 raise ValueError(
@@ -230,13 +230,13 @@ def _distribution_bars(numbers: Floats) -> Floats:
 
 
 def distribution_text(
-    variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
+    variables: Sequence[Variable], columns: Mapping[str, Floats], n_rows: int | None, width: int | None
 ) -> str:
     """Return numbers of cells, arrays with one axis per variable, as lines of text: one row per cell."""
     return aligned_text(*_distribution_rows(variables, columns, n_rows, width))
 
 
-def distribution_html(variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]]) -> str:
+def distribution_html(variables: Sequence[Variable], columns: Mapping[str, Floats]) -> str:
     """Return the same as a table of HTML, with a bar for the first number."""
     rows, note = _distribution_rows(variables, columns, MAX_ROWS, MAX_WIDTH)
     bars = np.full((len(rows) - 1, len(columns)), np.nan)
@@ -245,7 +245,7 @@ def distribution_html(variables: Sequence[Variable], columns: Mapping[str, NDArr
 
 
 def _distribution_rows(
-    variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], n_rows: int | None, width: int | None
+    variables: Sequence[Variable], columns: Mapping[str, Floats], n_rows: int | None, width: int | None
 ) -> tuple[list[list[str]], str]:
     """Return a row of text for each cell, below a head, and a note below them."""
     heads = (name.replace("_", " ") for name in columns)
@@ -258,9 +258,7 @@ def _distribution_rows(
     return printed, f"… {n_hidden} more rows" if n_hidden > 0 else ""
 
 
-def distribution_frame(
-    variables: Sequence[Variable], columns: Mapping[str, NDArray[np.float64]], library: str = "pandas"
-) -> Any:
+def distribution_frame(variables: Sequence[Variable], columns: Mapping[str, Floats], library: str = "pandas") -> Any:
     """Return numbers of cells, arrays with one axis per variable, as a frame with one row per cell."""
     from twoway.data.frames import make_labelled_frame
 

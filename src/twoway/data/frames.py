@@ -8,28 +8,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Array, Floats, Ints
 from twoway.category_labels import label_array, sort_labels
 from twoway.errors import DataError, check_known
+from twoway.lazy_imports import nw, pa, pc, pd, pl
 from twoway.schema import Variable
 from twoway.text import shortlist
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    import pyarrow as pa
-
 LIBRARIES = ("pandas", "polars", "pyarrow")
-Fill: TypeAlias = tuple[Ints, NDArray[Any]]
+Fill: TypeAlias = tuple[Ints, Array]
 """The rows of a column to be filled, and what goes there; both of shape (n_holes,)."""
 
 
-def make_frame(columns: Mapping[str, NDArray[Any]], library: str = "pandas", mixed: Collection[str] = ()) -> Any:
+def make_frame(columns: Mapping[str, Array], library: str = "pandas", mixed: Collection[str] = ()) -> Any:
     """Return a frame of the library asked for, from columns without holes.
 
     Parameters
@@ -42,11 +37,9 @@ def make_frame(columns: Mapping[str, NDArray[Any]], library: str = "pandas", mix
         Columns whose labels are of several types, even where these rows happen to show one type only.
     """
     check_known("frame library", LIBRARIES, library)
-    import narwhals as nw
-    from narwhals.dtypes import DType
 
-    plain: dict[str, DType] = {"b": nw.Boolean(), "i": nw.Int64(), "f": nw.Float64()}
-    dtypes: dict[str, DType] = {}
+    plain: dict[str, nw.dtypes.DType] = {"b": nw.Boolean(), "i": nw.Int64(), "f": nw.Float64()}
+    dtypes: dict[str, nw.dtypes.DType] = {}
     for name, column in columns.items():
         if column.dtype.kind in plain:
             dtypes[name] = plain[column.dtype.kind]
@@ -64,7 +57,7 @@ def make_frame(columns: Mapping[str, NDArray[Any]], library: str = "pandas", mix
 
 def make_labelled_frame(
     variables: Sequence[Variable],
-    codes: Sequence[NDArray[Any]],
+    codes: Sequence[Array],
     library: str = "pandas",
     numbers: Mapping[str, Floats] | None = None,
 ) -> Any:
@@ -104,7 +97,6 @@ def arrow_frame(source: Any) -> Any:
     """Return what hands out Arrow data, as a stream or as one batch, as an Arrow table; other things as they are."""
     if not (hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")):
         return source
-    import pyarrow as pa
 
     return pa.table(source)
 
@@ -123,8 +115,6 @@ def frame_columns(frame: Any, names: Sequence[str]) -> list[str]:
 
 def frame_library(frame: Any) -> str:
     """Return the library of a frame: "pandas", "polars" or "pyarrow"; anything else is an error."""
-    import narwhals as nw
-
     native = nw.from_native(frame, eager_only=True, pass_through=True)
     library = native.implementation.value if isinstance(native, nw.DataFrame) else None
     if library not in LIBRARIES:
@@ -139,8 +129,6 @@ def frame_number_kind(frame: Any, column: str) -> Literal["integer", "single", "
 
     A column of Python objects holds numbers where none of them is text.
     """
-    import narwhals as nw
-
     if isinstance(frame, np.ndarray):
         if frame.dtype.kind not in "iufO":
             return None
@@ -148,8 +136,6 @@ def frame_number_kind(frame: Any, column: str) -> Literal["integer", "single", "
     series = nw.from_native(frame, eager_only=True)[column]
     values = getattr(getattr(series.to_native(), "type", None), "value_type", None)
     if values is not None:  # a dictionary of Arrow
-        import pyarrow as pa
-
         series = nw.from_native(pa.chunked_array([], values), series_only=True)
     if series.dtype == nw.Object:
         return None if any(isinstance(cell, str) for cell in series.to_list()) else "double"
@@ -216,25 +202,19 @@ def frame_with_categories(frame: Any, columns: Mapping[int, tuple[Ints, Sequence
     frame = frame.copy() if library == "pandas" else frame
     for position, (codes, labels) in columns.items():
         if library == "pandas":
-            import pandas as pd
-
             values = pd.Categorical.from_codes(codes, pd.Index(list(labels)), ordered=True)
             frame.isetitem(position, pd.Series(values, index=frame.index))
         elif library == "polars":
-            import polars as pl
-
             cells = [None if code < 0 else labels[code] for code in codes]
             frame = frame.with_columns(pl.Series(frame.columns[position], cells, pl.Enum(labels)))
         else:
-            import pyarrow as pa
-
             indices = pa.array(codes, pa.int32(), mask=codes < 0)
             values = pa.DictionaryArray.from_arrays(indices, pa.array(labels), ordered=True)
             frame = frame.set_column(position, frame.column_names[position], values)
     return frame
 
 
-def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]], library: str) -> Any:
+def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[Array], library: str) -> Any:
     """Return a frame of labels as `make_labelled_frame` does; text with an order of its own is ordered categories."""
     frame = make_labelled_frame(variables, codes, library)
     ordered = {
@@ -246,13 +226,13 @@ def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[NDArray[Any]
     return frame_with_categories(frame, ordered) if ordered else frame
 
 
-def _frame_cannot_hold(name: str, dtype: object, values: NDArray[Any]) -> DataError:
+def _frame_cannot_hold(name: str, dtype: object, values: Array) -> DataError:
     return DataError(
         f"column {name!r} of type {dtype} cannot hold {shortlist(list(dict.fromkeys(values.tolist())), 3)}"
     )
 
 
-def _dates_in_frame(values: NDArray[Any], kind: Any) -> NDArray[Any]:
+def _dates_in_frame(values: Array, kind: Any) -> Array:
     """Return labels as dates, times or durations where that is what a column holds: as labels they are text.
 
     Durations of pandas keep their nanoseconds, which those of Python do not have.
@@ -260,7 +240,6 @@ def _dates_in_frame(values: NDArray[Any], kind: Any) -> NDArray[Any]:
     is_duration = issubclass(kind, timedelta)
     if not (is_duration or hasattr(kind, "fromisoformat")) or not all(isinstance(label, str) for label in values):
         return values
-    import pandas as pd
 
     dates = np.empty(len(values), dtype=object)
     dates[:] = list(map(pd.Timedelta if is_duration else kind.fromisoformat, values))
@@ -269,7 +248,7 @@ def _dates_in_frame(values: NDArray[Any], kind: Any) -> NDArray[Any]:
     return dates
 
 
-def _fill_numpy_frame(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray[Any]:
+def _fill_numpy_frame(array: Array, fills: Mapping[int, Fill]) -> Array:
     values = [label for _, column in fills.values() for label in column.tolist()]
     dtype = array.dtype
     if dtype.kind == "U" and all(isinstance(label, str) for label in values):
@@ -287,9 +266,7 @@ def _fill_numpy_frame(array: NDArray[Any], fills: Mapping[int, Fill]) -> NDArray
     return filled
 
 
-def _fill_pandas_frame(series: pd.Series[Any], rows: Ints, values: NDArray[Any]) -> pd.Series[Any]:
-    import pandas as pd
-
+def _fill_pandas_frame(series: pd.Series[Any], rows: Ints, values: Array) -> pd.Series[Any]:
     observed = np.delete(np.arange(len(series)), rows)
     if len(observed):
         values = _dates_in_frame(values, type(series.iloc[observed[0]]))
@@ -316,10 +293,7 @@ def _fill_pandas_frame(series: pd.Series[Any], rows: Ints, values: NDArray[Any])
     return filled
 
 
-def _fill_polars_frame(series: pl.Series, rows: Ints, values: NDArray[Any]) -> pl.Series:
-    import pandas as pd
-    import polars as pl
-
+def _fill_polars_frame(series: pl.Series, rows: Ints, values: Array) -> pl.Series:
     if series.dtype.is_temporal():
         if series.dtype == pl.Duration:
             return series.scatter(rows, pl.Series(pd.to_timedelta(values).to_numpy()).cast(series.dtype))
@@ -344,11 +318,7 @@ def _fill_polars_frame(series: pl.Series, rows: Ints, values: NDArray[Any]) -> p
     raise _frame_cannot_hold(series.name, series.dtype, values)
 
 
-def _fill_pyarrow_frame(column: pa.ChunkedArray, name: str, rows: Ints, values: NDArray[Any]) -> pa.ChunkedArray:
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _fill_pyarrow_frame(column: pa.ChunkedArray, name: str, rows: Ints, values: Array) -> pa.ChunkedArray:
     original = column.type
     if pa.types.is_dictionary(original):
         plain = _fill_pyarrow_frame(column.cast(original.value_type), name, rows, values)

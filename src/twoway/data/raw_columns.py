@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Array, Bools, Floats
 from twoway.category_labels import Label, label_key
 from twoway.data.binning import bin_sums, numbers_to_bin
 from twoway.data.coding import FEW_LABELS, code_counts, coded_labels
@@ -22,6 +22,7 @@ from twoway.data.frames import arrow_frame
 from twoway.data.missing import Markers, MissingLabels, label_unless_missing, missing_key
 from twoway.data.weights import weights_as_floats
 from twoway.errors import DataError, check_known
+from twoway.lazy_imports import nw, pa, pd
 from twoway.schema import Schema, Variable
 
 SLICE_ROWS = 2**16
@@ -59,8 +60,6 @@ class RawColumns:
 
     def where(self, rows: Bools) -> RawColumns:
         """Return the columns of some rows, those marked in (n_rows,)."""
-        import pyarrow as pa
-
         places = np.flatnonzero(rows)
 
         def read_slice(name: str, start: int, stop: int) -> Any:
@@ -184,9 +183,6 @@ def open_raw_columns(source: Any, columns: Sequence[str] | None = None) -> RawCo
 
 
 def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumns:
-    import narwhals as nw
-    import pyarrow as pa
-
     if isinstance(source, Mapping):
         source = _frame_of_columns(source)
     if hasattr(source, "set_axis") and not all(isinstance(name, str) for name in getattr(source, "columns", ())):
@@ -231,8 +227,6 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
 
 def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
     """Return a mapping of columns as a pandas frame."""
-    import pandas as pd
-
     for name, column in columns.items():
         if isinstance(column, str | bytes) or not hasattr(column, "__len__"):
             raise DataError(f"column {str(name)!r} must be a sequence of cells; got {column!r}")
@@ -246,8 +240,6 @@ def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
 
 def column_series(column: Any) -> Any:
     """Return a column of a mapping as a pandas Series that keeps whole numbers as they are, even beside a hole."""
-    import pandas as pd
-
     values = getattr(getattr(column, "type", None), "value_type", None)
     if values is not None and hasattr(column, "cast"):  # of a dictionary of Arrow pandas would lose the holes
         column = column.cast(values)
@@ -262,9 +254,7 @@ def column_series(column: Any) -> Any:
     return series
 
 
-def _open_array_columns(array: NDArray[Any], names: Sequence[str] | None) -> RawColumns:
-    import pyarrow as pa
-
+def _open_array_columns(array: Array, names: Sequence[str] | None) -> RawColumns:
     if array.ndim != 2:
         raise DataError(f"an array of records must have 2 dimensions, records by variables; got {array.ndim}")
     names = [f"x{column}" for column in range(array.shape[1])] if names is None else list(names)
@@ -290,8 +280,6 @@ def check_number_of_column_labels(name: str, n_labels: int, most: int | None) ->
 
 def _column_categories(series: Any, name: str) -> tuple[Label, ...]:
     """Return the categories that a column's type declares in a meaningful order, or none."""
-    import narwhals as nw
-
     native = series.to_native()
     declared: Iterable[object] = ()
     if isinstance(series.dtype, nw.Enum):

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Array, Floats, Ints
 from twoway.category_labels import sort_labels
 from twoway.data.coding import CodeOf, encode_slice
 from twoway.data.columns import Columns
@@ -102,7 +101,7 @@ class Reader:
         """Return the variables that columns are, by what a scan of them has found."""
         return scan.schema(self.column_of(names), self.missing, self.declared)
 
-    def split(self, columns: RawColumns) -> tuple[RawColumns, Floats | None, NDArray[Any] | None]:
+    def split(self, columns: RawColumns) -> tuple[RawColumns, Floats | None, Array | None]:
         """Return the columns of variables, what rows weigh and how many people they stand for."""
         check_reader_columns(columns.names, self.counts, self.weights)
         column_of = self.column_of(columns.names)
@@ -123,7 +122,7 @@ class Reader:
             numbers.append(array)
         return rest, *weights_of_rows(*numbers)
 
-    def scan(self, columns: RawColumns, weights: Floats | None, people: NDArray[Any] | None, **options: Any) -> Scan:
+    def scan(self, columns: RawColumns, weights: Floats | None, people: Array | None, **options: Any) -> Scan:
         """Return what `split` gave of some rows shows, without labels where a schema gives the categories.
 
         The options are those of `Scan.of`.
@@ -133,12 +132,12 @@ class Reader:
         options |= {"max_categories": self.max_categories, "bins": self.declared.bins}
         return Scan.of(columns, self.markers(columns.names), weights, people, **options)
 
-    def encode(self, columns: RawColumns, schema: Schema) -> tuple[Ints, NDArray[Any], Counter[CodeOf]]:
+    def encode(self, columns: RawColumns, schema: Schema) -> tuple[Ints, Array, Counter[CodeOf]]:
         """Return pointers and cells of columns, and how often each code that means "not observed" occurs."""
         known = set(columns.names)
         markers = self.markers(name for name in schema.names if name in known)
         pointers = [np.zeros(1, dtype=np.int64)]
-        cells: list[NDArray[Any]] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
+        cells: list[Array] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
         n_cells, missing_codes = 0, Counter[CodeOf]()
         for start, stop in columns.slices():
             pointers_here, cells_here, codes_here = encode_slice(columns, start, stop, schema, markers, self.unseen)
@@ -174,7 +173,7 @@ class Reader:
 
 def read(
     source: Any, reader: Reader, where: Any
-) -> tuple[Schema, Ints, NDArray[Any], Floats | None, NDArray[Any] | None, dict[str, dict[str, int]]]:
+) -> tuple[Schema, Ints, Array, Floats | None, Array | None, dict[str, dict[str, int]]]:
     """Return the records in a source: schema, pointers, cells, weights, people, and what was set to missing."""
     wanted = reader_columns(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
     if isinstance(source, FileSet) or is_file_path(source):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Array, Bools, Floats, Ints
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.frames import frame_library_of
 from twoway.data.missing import AnyMissing, Unseen
@@ -100,15 +100,15 @@ class Records:
 
     schema: Schema
     pointers: Ints
-    cells: NDArray[Any]
+    cells: Array
     weights: Floats | None
     """What all people that a record stands for weigh together; None where every record weighs one."""
-    people: NDArray[Any] | None
+    people: Array | None
     """How many people a record stands for; None where each of them weighs one, so that weights are counts.
 
     Of equal records that were merged, the number of people of one weight that are worth as much: see `merged_weights`.
     """
-    heads: NDArray[Any] | None = None
+    heads: Array | None = None
     """How many people they are by head where that differs: where equal records with weights were merged."""
     number_columns: Mapping[str, str] = MappingProxyType({})
     """The columns of counts and weights, where these were read from columns."""
@@ -156,17 +156,17 @@ class Records:
         cls,
         schema: Schema,
         pointers: Ints,
-        cells: NDArray[Any],
+        cells: Array,
         weights: Floats | None = None,
-        people: NDArray[Any] | None = None,
-        heads: NDArray[Any] | None = None,
+        people: Array | None = None,
+        heads: Array | None = None,
     ) -> Records:
         """Return records on arrays that are known to be valid; nothing is copied or checked."""
         made = cls.__new__(cls)
         vars(made).update(schema=schema, pointers=pointers, cells=cells, weights=weights, people=people, heads=heads)
         return made
 
-    def with_cells(self, schema: Schema, pointers: Ints, cells: NDArray[Any]) -> Records:
+    def with_cells(self, schema: Schema, pointers: Ints, cells: Array) -> Records:
         """Return records of the same people that show something else; nothing is copied or checked."""
         return Records.from_cells(schema, pointers, cells, self.weights, self.people, self.heads)
 
@@ -256,9 +256,7 @@ class Records:
         blocks = self.blocks()
         return reduce_in_order(blocks, per_block, combine, threads=threads, n_tasks=len(blocks))
 
-    def reweighted(
-        self, weights: Floats | None, people: NDArray[Any] | None = None, heads: NDArray[Any] | None = None
-    ) -> Records:
+    def reweighted(self, weights: Floats | None, people: Array | None = None, heads: Array | None = None) -> Records:
         """Return the same records with other weights, for other people; cells are shared, not copied."""
         return Records.from_cells(self.schema, self.pointers, self.cells, weights, people, heads)
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from numpy.typing import NDArray
-
-from twoway.arrays import Floats
+from twoway.arrays import Array, Floats
 from twoway.category_labels import Label, label_key, sort_labels
 from twoway.data.binning import bin_means
 from twoway.data.columns import Columns
@@ -63,7 +60,7 @@ class Scan:
         columns: RawColumns,
         markers: Mapping[str, Markers],
         weights: Floats | None = None,
-        people: NDArray[Any] | None = None,
+        people: Array | None = None,
         *,
         max_categories: int | None = None,
         known: Mapping[str, LabelsByKey] | None = None,

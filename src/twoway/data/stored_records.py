@@ -6,12 +6,11 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Array, Floats, Ints
 from twoway.data.weights import WeightTotals, is_unit_weight
 from twoway.schema import Schema
 
@@ -38,17 +37,17 @@ class Block(NamedTuple):
 
     pointers: Ints
     """(n_records + 1,): record s owns ``cells[pointers[s]:pointers[s + 1]]``."""
-    cells: NDArray[Any]
+    cells: Array
     """Observed cells in the schema's numbering, ascending within a record; the smallest unsigned type."""
     weights: Floats = NO_NUMBERS
     """(n_records,): what all people that a record stands for weigh together; empty where every record weighs one."""
-    people: NDArray[Any] = NO_NUMBERS
+    people: Array = NO_NUMBERS
     """(n_records,): how many people a record stands for; empty where each of them weighs one."""
-    heads: NDArray[Any] = NO_NUMBERS
+    heads: Array = NO_NUMBERS
     """(n_records,): as in `Records`; empty where they are the people."""
 
     @property
-    def n_people(self) -> NDArray[Any]:
+    def n_people(self) -> Array:
         """How many people each record stands for, by head; those without weight are not counted."""
         if not self.weights.size:
             return np.ones(len(self.pointers) - 1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.errors import DataError, check_known, check_number
+from twoway.lazy_imports import pd
 from twoway.text import brief, shortlist
 
 if TYPE_CHECKING:
@@ -226,8 +227,6 @@ def _recognized_design(replicates: Floats, weights: Floats) -> tuple[ReplicateKi
 
 def _design_codes(what: str, values: Any, n: int, default: Ints) -> tuple[Any, Ints]:
     """Return the distinct entries of a column, and the number of each record's."""
-    import pandas as pd
-
     if values is None:
         return np.array(["all"], dtype=object), default
     column = pd.Series(values).reset_index(drop=True)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats, Ints
+from twoway.arrays import Array, Floats, Ints
 from twoway.errors import DataError, warn_caller
 from twoway.text import brief
 
@@ -66,7 +65,7 @@ class WeightTotals:
         )
 
     @classmethod
-    def of(cls, weights: Floats | None, people: NDArray[Any] | None, n_records: int) -> WeightTotals:
+    def of(cls, weights: Floats | None, people: Array | None, n_records: int) -> WeightTotals:
         """Return the totals of records' weights, for as many people each; both as `Records` has them."""
         if weights is None or people is None:
             total = float(n_records if weights is None else weights.sum())
@@ -120,13 +119,13 @@ def record_weights(records: Records) -> Floats:
     return np.ones(records.n_records) if records.weights is None else records.weights
 
 
-def weight_per_person(weights: NDArray[Any], people: NDArray[Any]) -> Floats:
+def weight_per_person(weights: Array, people: Array) -> Floats:
     """Return what each of the people that records stand for has of their weights, 0 where there are none."""
     shares: Floats = np.divide(weights, people, out=np.zeros(np.shape(weights)), where=people > 0)
     return shares
 
 
-def squared_weights(weights: Floats, people: NDArray[Any]) -> Floats:
+def squared_weights(weights: Floats, people: Array) -> Floats:
     """Return the sum of squares of people's weights of each record."""
     return weights * weight_per_person(weights, people)
 
@@ -174,7 +173,7 @@ def read_weights(weights: Any, n_records: int) -> Floats | None:
     return array
 
 
-def weights_of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | None, NDArray[Any] | None]:
+def weights_of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floats | None, Array | None]:
     """Return what rows weigh together, and how many people they stand for, as `Records` has them."""
     if weights is None:
         return counts, None
@@ -183,7 +182,7 @@ def weights_of_rows(counts: Floats | None, weights: Floats | None) -> tuple[Floa
     return counts * weights, counts
 
 
-def merged_weights(weights: Floats, people: NDArray[Any] | None, starts: Ints) -> tuple[Floats, Floats | None]:
+def merged_weights(weights: Floats, people: Array | None, starts: Ints) -> tuple[Floats, Floats | None]:
     """Return weights and people of groups of equal records, each from one of ``starts`` to the next.
 
     A group keeps the sum of its people's weights and that of their squares: it stands for as many people of one weight
@@ -218,7 +217,7 @@ def steady_weights(weights: Floats) -> Floats:
     return rounded
 
 
-def scaled_weights(weights: Floats, people: NDArray[Any], unit: float) -> tuple[Floats, NDArray[Any] | None]:
+def scaled_weights(weights: Floats, people: Array, unit: float) -> tuple[Floats, Array | None]:
     """Return weights in units of an effective record; without people where each of these weighs one."""
     scaled = steady_weights(weights / unit)
     if np.allclose(scaled, people, rtol=_SAME, atol=0.0):

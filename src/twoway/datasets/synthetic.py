@@ -6,7 +6,6 @@ The variables are named "x1", "x2", …, their categories 0, 1, 2, ….
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,11 +14,9 @@ from twoway.arrays import Floats
 from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
 from twoway.errors import DataError, check_number, check_whole_number
+from twoway.lazy_imports import pd
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # The off-diagonal entry of the nearly separable variable for each ε of the paper, and the diagonal one.
 _LEAKS = {0.1: 0.0005, 0.2: 0.015, 0.3: 0.030}

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twoway import __version__
+from twoway.arrays import Array
 from twoway.errors import DataError, FileFormatError, missing_file_error
 from twoway.storage.atomic_files import PathName, atomic_file, check_file_path
 
@@ -50,7 +50,7 @@ _ARRAY = re.compile(
 _FOREIGN = (zipfile.BadZipFile, LookupError, ValueError, EOFError, RuntimeError, OSError)
 
 
-def write_container(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_container(path: PathName, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a file whole or not at all.
 
     Parameters
@@ -93,7 +93,7 @@ def container_kind(path: PathName) -> str | None:
         return None
 
 
-def read_container(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_container(path: PathName, kind: str | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the header and the arrays of a file; nothing in it is executed.
 
     A file that is not there, truncated, foreign, of another kind or of a newer version raises
@@ -201,7 +201,7 @@ def _container_integer(text: str) -> int:
     return int(text)
 
 
-def _container_array(content: bytes) -> NDArray[Any]:
+def _container_array(content: bytes) -> Array:
     """Return the array in the bytes of an ``.npy`` file as `write_container` makes it, for reading only.
 
     numpy's own reader evaluates the header as Python, with more types, warnings and recursion than is good for a

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,12 +35,9 @@ from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.stored_records import Block, Combine, FittedRecords, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import DataError, errors_at
+from twoway.lazy_imports import pa
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from twoway.data.columns import Columns, Letters
@@ -22,10 +22,8 @@ from twoway.data.files.spreadsheets import split_spreadsheet_name
 from twoway.data.files.survey_files import READERS, survey_columns, survey_metadata, survey_weight
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
+from twoway.lazy_imports import pa, pq
 from twoway.text import ADDRESS, shortlist, without_password
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 STREAMED_BYTES = 2**29
 """Files that would take more than this, 512 MiB, as a table in memory are streamed."""
@@ -124,7 +122,6 @@ class FileSet:
         if self.kind not in ("parquet", *READERS):
             size = sum(Path(path).stat().st_size for path in self.paths)
             return size * (_COMPRESSION if self.paths[0].endswith(COMPRESSED) else 1) > STREAMED_BYTES
-        import pyarrow.parquet as pq
 
         n_rows = 0
         for path in self.paths:
@@ -144,8 +141,6 @@ class FileSet:
     @cached_property
     def partition_columns(self) -> Mapping[str, pa.Array]:
         """The columns in the folders' names, a cell for each file: numbers if all cells are numbers."""
-        import pyarrow as pa
-
         return {
             name: typed_text(pa.array([partition[name] for partition in self.partitions], pa.string()), {"number"})
             for name in self.partition_names
@@ -153,8 +148,6 @@ class FileSet:
 
     def with_partitions(self, number: int, table: Any, wanted: Sequence[str]) -> Any:
         """Return a table of the file of a number with those columns wanted that are in its folders' names."""
-        import pyarrow as pa
-
         for name in wanted:
             if name in self.partition_columns:
                 cell = self.partition_columns[name].slice(number, 1)
@@ -290,7 +283,6 @@ def _partition_of_file(relative: str) -> dict[str, str | None]:
 
 def _check_same_kinds_in_files(first: str, path: str, kind: str, names: Sequence[str]) -> None:
     """Refuse a column that is numbers in one file and text in another."""
-    import pyarrow as pa
 
     def described(dtype: pa.DataType) -> str:
         if pa.types.is_dictionary(dtype):

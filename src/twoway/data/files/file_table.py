@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,11 +25,9 @@ from twoway.data.missing import Markers, MissingLabels, Unseen, label_unless_mis
 from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.errors import DataError
+from twoway.lazy_imports import pa
 from twoway.schema import Schema, Variable
 from twoway.text import shortlist
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Piece(NamedTuple):
@@ -128,7 +126,6 @@ class FileTable:
 
     def _finished(self, table: pa.Table, kinds: Mapping[str, set[str]]) -> pa.Table:
         """Return rows typed, filtered, and with the columns wanted; ``kinds`` says what the cells of columns are."""
-        import pyarrow as pa
 
         def typed(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
             if name in self.files.partition_names:
@@ -171,8 +168,6 @@ class FileTable:
     @cached_property
     def _typed_texts(self) -> Mapping[str, tuple[set[str], pa.Array]]:
         """For each of these columns whether it is one of numbers, truth values or text (none), and its labels."""
-        import pyarrow as pa
-
         typed = {}
         for name, texts in self._texts.observed.items():
             labels = typed_text(pa.array(texts.values(), pa.string()), text_kinds(None) | self._further_kinds)
@@ -201,8 +196,6 @@ class FileTable:
 
     def _skipped_files(self) -> set[int]:
         """Return the files that the condition leaves out by their folders' names alone."""
-        import pyarrow as pa
-
         named = set(self._condition_columns)
         if self.where is None or not named or not named <= set(self.files.partition_names):
             return set()
@@ -211,8 +204,6 @@ class FileTable:
 
     def _rows_that_meet(self, where: str, table: pa.Table) -> Ints:
         """Return the positions of the rows of a table that meet the condition, ascending."""
-        import pyarrow as pa
-
         names, condition = _distinct_condition_names(table.column_names, where)
         number = _unused_condition_name("row number", names)
         numbered = table.rename_columns(names).append_column(number, pa.array(np.arange(table.num_rows)))
@@ -230,8 +221,6 @@ class FileTable:
     @staticmethod
     def as_written(path: FilePath | FileSet) -> pa.Table | None:
         """Return the cells of text files as they are written; None for files of other kinds."""
-        import pyarrow as pa
-
         files = find_files(path)
         if not files.is_text or files.partition_names:
             return None
@@ -247,8 +236,6 @@ def read_file_table(path: FilePath | FileSet, columns: Sequence[str] | None = No
 
 def _file_tables_together(parts: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of several tables as one; a column that is a dictionary in some of them only is a plain one."""
-    import pyarrow as pa
-
     if len(parts) == 1:
         return parts[0].unify_dictionaries()
 

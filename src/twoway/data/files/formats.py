@@ -21,11 +21,10 @@ from twoway.data.files.spreadsheets import read_spreadsheet_table, split_spreads
 from twoway.data.files.survey_files import READERS, survey_metadata, survey_slices
 from twoway.data.files.text_files import read_text_header, text_relation, type_text_column
 from twoway.errors import DataError, FileFormatError, TwowayError
+from twoway.lazy_imports import ds, pa, pq
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from twoway.data.files.file_set import FileSet
 
 FilePath: TypeAlias = str | os.PathLike[str]
@@ -102,12 +101,8 @@ def columns_of_format(files: FileSet, path: str) -> list[str]:
 def read_whole_format(connection: Any, files: FileSet, path: str, columns: Sequence[str]) -> pa.Table:
     """Return some columns of a file, or of all files of JSON."""
     if files.is_typed:
-        import pyarrow.dataset as ds
-
         return ds.dataset(path, format=files.kind).to_table(columns=list(columns))
     if (slices := _format_slices(files, path, columns)) is not None:
-        import pyarrow as pa
-
         return pa.concat_tables(slices, promote_options="permissive")
     with connection.cursor() as cursor:
         relation, finish = _format_relation(cursor, files, path, columns)
@@ -148,8 +143,6 @@ def _format_pieces(
 
 def stream_format_slices(relation: Any) -> Iterator[pa.Table]:
     """Yield what DuckDB reads, a slice at a time, while it goes on reading."""
-    import pyarrow as pa
-
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # its name before DuckDB 1.4
     for batch in reader(SLICE_ROWS):
         yield pa.Table.from_batches([batch])
@@ -170,9 +163,6 @@ def _format_relation(
 
 def format_schema(path: str, kind: str) -> pa.Schema:
     """Return the columns of a Parquet or Arrow file with their types, without an index that pandas wrote."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
     schema = ds.dataset(path, format=kind).schema
     return pa.schema([column for column in schema if not re.fullmatch(r"__index_level_\d+__", column.name)])
 
@@ -183,9 +173,6 @@ def _parquet_format_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[
     Dictionaries stay as they are stored: text is neither made nor compared, and each group of rows is decoded on a
     thread of its own (DuckDB would hand out text).
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     metadata = pq.read_metadata(path)
     schema = metadata.schema.to_arrow_schema()
     texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_large_string(f.type)]
@@ -214,8 +201,6 @@ def _parquet_format_pieces(path: str, columns: Sequence[str]) -> Iterator[tuple[
 
 def _arrow_format_slices(path: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the rows of an Arrow file, a slice at a time."""
-    import pyarrow as pa
-
     with pa.memory_map(path) as source:
         file = pa.ipc.open_file(source)
         for number in range(file.num_record_batches):
@@ -276,8 +261,6 @@ def _json_format_relation(connection: Any, files: FileSet, columns: Sequence[str
 
 def _json_format_numbers(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return a table in which some columns of text are the numbers that they are written as."""
-    import pyarrow as pa
-
     columns = dict(zip(table.column_names, table.columns, strict=True))
     for name in names:
         column = type_text_column(columns[name], frozenset(), None, {"number"})
@@ -300,8 +283,6 @@ def _json_literal(text: str) -> str:
 @contextmanager
 def clear_format_errors(path: FilePath) -> Iterator[None]:
     """Turn errors of DuckDB and Arrow into errors that name the file, in one line."""
-    import pyarrow as pa
-
     try:
         yield
     except (pa.ArrowInvalid, OSError) as error:

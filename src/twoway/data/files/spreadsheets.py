@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, time, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twoway.errors import DataError, FileFormatError, unknown_name
+from twoway.lazy_imports import pa
 from twoway.schema import first_duplicate
 from twoway.text import shortlist
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ENDINGS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _PLACE = re.compile(rf"(.*(?:{'|'.join(map(re.escape, ENDINGS))}))#(.*)", re.IGNORECASE)
@@ -41,8 +39,6 @@ def read_spreadsheet_table(path: str, place: str) -> pa.Table:
     place
         The sheet and the row that names the columns: ``Answers``, ``Answers:3``, ``:3``, or nothing.
     """
-    import pyarrow as pa
-
     name, rows, merged = _sheet_of_spreadsheet(path, place)
     sheet = f"{path!r}, sheet {name!r}"
     row = re.search(r":([0-9]+)$", place)
@@ -130,8 +126,6 @@ def spreadsheet_column(place: int) -> str:
 
 def _spreadsheet_column_cells(cells: list[Any]) -> pa.Array:
     """Return the cells of a column as numbers, truth values, dates or times where all of them are; else as text."""
-    import pyarrow as pa
-
     filled = [cell if cell != "" else None for cell in cells]
     kinds = {type(cell) for cell in filled if cell is not None}
     if kinds <= {int, float}:

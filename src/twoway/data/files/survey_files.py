@@ -14,10 +14,9 @@ from twoway.category_labels import Label, plain_label, sort_labels
 from twoway.data.columns import Column, Columns, Letters
 from twoway.data.missing import MissingLabels, missing_key
 from twoway.errors import DataError, FileFormatError
+from twoway.lazy_imports import pa, pc
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from twoway.data.files.file_set import FileSet
 
 READERS = {"sav": "read_sav", "por": "read_por", "dta": "read_dta", "sas7bdat": "read_sas7bdat"}
@@ -138,8 +137,6 @@ def _survey_table(
     cells: dict[str, list[Any]], columns: Sequence[str], metadata: Any
 ) -> tuple[pa.Table, Counter[tuple[str, Label]]]:
     """Return columns as an Arrow table, numbers, text, dates and times, and how often letters stand for numbers."""
-    import pyarrow as pa
-
     arrays, letters = {}, Counter[tuple[str, Label]]()
     for name in columns:
         try:
@@ -156,9 +153,6 @@ def _survey_table(
 
 def _survey_codes(numbers: pa.Array) -> pa.Array:
     """Return numbers as integers where all of them are whole: as codes are written."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_floating(numbers.type) or not pc.all(pc.less(pc.abs(numbers), 2.0**53)).as_py():
         return numbers
     are_whole = pc.all(pc.equal(pc.trunc(numbers), numbers)).as_py()

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twoway.category_labels import label_key
 from twoway.errors import DataError, FileFormatError, unknown_name
+from twoway.lazy_imports import pa, pc
 from twoway.schema import Variable, first_duplicate
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from twoway.data.missing import Unseen
 
 DELIMITERS = ",;\t|"
@@ -38,8 +37,6 @@ class Header(NamedTuple):
 
 def read_text_header(path: str, kind: str) -> Header:
     """Return the names in the first line of a text file that is not blank; a file of another kind is an error."""
-    import pyarrow as pa
-
     with pa.input_stream(path, compression="detect") as stream:
         head = stream.read(2**16)
         while _first_text_line(head) is None and len(head) < _MOST_BYTES and (more := stream.read(2**20)):
@@ -152,9 +149,6 @@ def type_text_column(
         What happens to text among the numbers of a variable whose categories are numbers: an error, or "missing"; with
         "extend", a column of text alone stays as it is.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     encoded = pc.dictionary_encode(column)
     labels = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
     is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
@@ -181,8 +175,6 @@ def type_text_column(
 
 def typed_text(labels: pa.Array, kinds: set[str]) -> pa.Array:
     """Return labels as numbers or truth values, if these kinds are wanted and each label is one; else as they are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     def each(pattern: str) -> bool:
         return bool(pc.all(pc.match_substring_regex(trimmed, pattern)).as_py())
@@ -207,8 +199,6 @@ def typed_text(labels: pa.Array, kinds: set[str]) -> pa.Array:
 
 def _text_decimal(labels: pa.Array) -> pa.DataType | None:
     """Return a type that holds all of some numbers as they are written; None where they have too many digits."""
-    import pyarrow as pa
-
     numbers = [Decimal(label) for label in labels.to_pylist() if label is not None]
     scale = max(max(-int(number.as_tuple().exponent), 0) for number in numbers)
     n_whole = max(max(number.adjusted() + 1, 0) for number in numbers)

@@ -16,11 +16,10 @@ from twoway.data.files.formats import COMPRESSED, FORMATS, FilePath
 from twoway.data.files.survey_files import READERS, written_survey_file
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
+from twoway.lazy_imports import pa, pq
 from twoway.storage.atomic_files import atomic_file
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from twoway.data.files.file_set import FileSet
 
 
@@ -55,8 +54,6 @@ def write_data_file_parts(parts: Iterable[pa.Table], path: FilePath, like: FileS
     kind = written_format(path)
     with atomic_file(path) as stream:
         if kind in READERS:
-            import pyarrow as pa
-
             stream.write(written_survey_file(pa.concat_tables(parts), os.fspath(path), kind, like))
         else:
             write_data_stream(parts, stream, kind)
@@ -65,12 +62,8 @@ def write_data_file_parts(parts: Iterable[pa.Table], path: FilePath, like: FileS
 def write_data_stream(parts: Iterable[pa.Table], stream: BinaryIO, kind: str) -> None:
     """Write tables of the same columns to a stream, below one another; ``kind`` is what `format_of` returns."""
     if kind == "parquet":
-        import pyarrow.parquet as pq
-
         _write_file_groups(map(_written_as_parquet, parts), lambda schema: pq.ParquetWriter(stream, schema))
     elif kind == "arrow":
-        import pyarrow as pa
-
         options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
         _write_file_groups(parts, lambda schema: pa.ipc.new_file(stream, schema, options=options))
     elif kind == "json":
@@ -98,8 +91,6 @@ def _write_file_groups(parts: Iterable[pa.Table], open_writer: Callable[[pa.Sche
 
 def _written_as_parquet(table: pa.Table) -> pa.Table:
     """Return a table as Parquet can hold it: no dictionaries that have a null among their labels."""
-    import pyarrow as pa
-
     for place, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
             table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
@@ -122,8 +113,6 @@ def _write_text_rows(table: pa.Table, text: io.TextIOWrapper, delimiter: str, *,
 
 def _written_cells(column: pa.Array) -> list[Any]:
     """Return the cells of a column; Arrow makes those of a dictionary one at a time, which takes ten times as long."""
-    import pyarrow as pa
-
     if not pa.types.is_dictionary(column.type):
         return column.to_pylist()  # type: ignore[no-any-return]
     labels = [*column.dictionary.to_pylist(), None]

@@ -17,6 +17,7 @@ from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors
 from twoway.errors import DataError, UnknownNameError
+from twoway.lazy_imports import pa
 from twoway.schema import Schema
 
 MAX_CATEGORIES = 1000
@@ -138,8 +139,6 @@ class DatabaseTable:
 
 def read_database_table(table: DatabaseTable) -> Records:
     """Return the rows of a database table, which come as a stream of Arrow batches and are coded as they come."""
-    import pyarrow as pa
-
     backend, reader = table.table.get_backend(), table.reader
     names = [*table.names, *reader.number_columns.values()]
     index = pa.int16() if table.max_categories is not None and table.max_categories < 2**15 else pa.int32()

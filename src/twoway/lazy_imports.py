@@ -1,0 +1,33 @@
+"""Libraries that take long to import, each of which is imported when something of it is first used.
+
+A model that is loaded and asked needs none of them, and the command line starts at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["ds", "nw", "pa", "pc", "pd", "pl", "pq"]
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+else:
+
+    class _LazyModule:
+        """Stands for a module until something of it is used."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, attribute: str) -> Any:
+            return getattr(importlib.import_module(self._name), attribute)
+
+    nw, pd, pl, pa = map(_LazyModule, ["narwhals", "pandas", "polars", "pyarrow"])
+    pc, ds, pq = map(_LazyModule, ["pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"])
