@@ -107,19 +107,19 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
     """
     files = find_files(path)
     table = FileTable.open(files, missing=missing or MissingLabels())
-    found = {name: _FoundColumn() for name in files.columns}
+    contents = {name: _FoundColumn() for name in files.columns}
     for piece in table.pieces():
         for part in piece.read():
-            for name in found:
-                found[name].add(*coded_labels(part.column(name)), name)
+            for name in contents:
+                contents[name].add(*coded_labels(part.column(name)), name)
     letters: dict[str, dict[Label, int]] = {}
     for (name, code), n in sum(files.letters.values(), Counter[tuple[str, Label]]()).items():
         letters.setdefault(name, {})[code] = n
     columns, notes = {}, {}
-    for name, seen in found.items():
+    for name, seen in contents.items():
         columns[name], notes[name] = seen.described(name, files.declared[name], letters.get(name, {}))
-    alike = [name for name in columns if _WEIGHT.fullmatch(name) and found[name].are_weights]
-    replicates = _found_replicates(found)
+    alike = [name for name in columns if _WEIGHT.fullmatch(name) and contents[name].are_weights]
+    replicates = _found_replicates(contents)
     weights = files.weights or next((name for name in alike if name not in replicates), None)
     for name in list(columns):
         declared = Column(label=columns[name].label, use=name == weights)
@@ -133,27 +133,27 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
             notes[name].append(f"how the sample was drawn? --{option} {name!r}")
             # Strata are most often questions, too.
             columns[name] = columns[name] if option == "strata" else declared
-    sets = {**_found_choices(columns, found), **files.declared.sets}
+    sets = {**_found_choices(columns, contents), **files.declared.sets}
     return Columns(columns, weights=weights, sets=sets), notes
 
 
-def _found_replicates(found: Mapping[str, _FoundColumn]) -> dict[str, str]:
+def _found_replicates(contents: Mapping[str, _FoundColumn]) -> dict[str, str]:
     """Return columns that look like replicate weights, each with what the names of all begin with."""
     groups: dict[str, list[str]] = {}
-    for name, seen in found.items():
+    for name, seen in contents.items():
         numbered = _REPLICATES.fullmatch(name)
         if numbered and seen.are_weights:
             groups.setdefault(numbered[1], []).append(name)
     return {name: stem for stem, names in groups.items() if len(names) >= _FEWEST for name in names}
 
 
-def _found_choices(columns: Mapping[str, Column], found: Mapping[str, _FoundColumn]) -> dict[str, dict[str, Any]]:
+def _found_choices(columns: Mapping[str, Column], contents: Mapping[str, _FoundColumn]) -> dict[str, dict[str, Any]]:
     """Return what looks like multiple-choice questions: numbered columns of one name, all with one code alone."""
     groups: dict[tuple[str, Label], list[str]] = {}
     for name in columns:
         numbered = _MEMBER.fullmatch(name)
-        if numbered and len(found[name].counts) == 1:
-            (ticked,) = found[name].counts
+        if numbered and len(contents[name].counts) == 1:
+            (ticked,) = contents[name].counts
             groups.setdefault((numbered[1], ticked), []).append(name)
     return {
         stem: {"columns": names, "chosen": chosen} for (stem, chosen), names in groups.items() if len(names) >= _FEWEST

@@ -281,8 +281,8 @@ class Columns(Shown):
         return columns_toml(self, {}).rstrip() or "no column is declared"
 
     def __getitem__(self, name: str) -> Column:
-        found: Column = self.columns.get(name, _UNDECLARED)
-        return found
+        column: Column = self.columns.get(name, _UNDECLARED)
+        return column
 
     def over(self, other: Columns) -> Columns:
         """Return what another declares, with what this one declares instead."""
@@ -370,7 +370,7 @@ def _declared_codes(given: Any) -> list[Label]:
     (['1, x', '1', 1, 'x'], ['"a, b"', 'a, b'], [1, 2])
     """
     if isinstance(given, tuple):
-        return [code for one in given for code in _declared_codes(one)]
+        return [code for label in given for code in _declared_codes(label)]
     if not isinstance(given, str):
         return [plain_label(given)]
     codes: dict[Label, None] = {given: None}

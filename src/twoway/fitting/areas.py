@@ -93,16 +93,16 @@ def _sum_of_areas(by_area: Mapping[str, PublishedTables]) -> PublishedTables:
     return replace(first, tables=tuple(sums))
 
 
-def _added_areas(one: PublishedTable, other: PublishedTable) -> PublishedTable:
-    if (one.variables, one.categories, dict(one.within)) != (other.variables, other.categories, dict(other.within)):
-        raise DataError(f"areas that share strength need the same tables; {crossed_text(one.variables)} differs")
-    totals = {axes: one.totals[axes] + other.totals[axes] for axes in one.totals if axes in other.totals}
+def _added_areas(left: PublishedTable, right: PublishedTable) -> PublishedTable:
+    if (left.variables, left.categories, dict(left.within)) != (right.variables, right.categories, dict(right.within)):
+        raise DataError(f"areas that share strength need the same tables; {crossed_text(left.variables)} differs")
+    totals = {axes: left.totals[axes] + right.totals[axes] for axes in left.totals if axes in right.totals}
     return replace(
-        one,
-        counts=one.counts + other.counts,
-        low=one.low + other.low,
-        high=one.high + other.high,
-        weight=one.weight + other.weight,
+        left,
+        counts=left.counts + right.counts,
+        low=left.low + right.low,
+        high=left.high + right.high,
+        weight=left.weight + right.weight,
         totals=totals,
     )
 

@@ -178,7 +178,7 @@ def fit(
         if saved is not checkpoint:  # whose owner removes it when the model is saved
             saved.remove()
     names = evidence.schema.names
-    known = {**known, "edges": tuple((names[one], names[other]) for one, other in edges or ())}
+    known = {**known, "edges": tuple((names[end], names[other_end]) for end, other_end in edges or ())}
     return fitted_model(fitted, warnings, known, began).with_library(frame_library_of(source))
 
 

@@ -293,11 +293,11 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
     return Evidence(fitted.schema, records=fitted, threads=threads), warnings, known
 
 
-def _codes_in_source(found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+def _codes_in_source(codes_by_column: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
     """Return a line of text for each variable that had codes for missing cells."""
     return tuple(
-        f"{name} {', '.join(f'{code} {n:,}' for code, n in sorted(codes.items(), key=lambda one: -one[1]))}"
-        for name, codes in found.items()
+        f"{name} {', '.join(f'{code} {n:,}' for code, n in sorted(codes.items(), key=lambda item: -item[1]))}"
+        for name, codes in codes_by_column.items()
     )
 
 

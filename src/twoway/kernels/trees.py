@@ -129,9 +129,9 @@ def _go_up_tree(
     active[:] = False
     log_scales[:] = 0.0
     # All begin as 1, so that no branch asks for the first factor, and what says nothing sends 1.
-    one = spread(1.0, prototype)
+    ones = spread(1.0, prototype)
     for at in range(0, up.size, len(prototype)):
-        store(up, at, one)
+        store(up, at, ones)
     for b in range(n_batch):
         for t in range(pointers[b], pointers[b + 1]):
             cell = np.int64(cells[t])

@@ -225,7 +225,7 @@ def kl_divergence(
     return Estimate(float(differences.mean()), float(differences.std() / math.sqrt(len(differences))))
 
 
-def total_variation(one: HasMarginal, other: HasMarginal, names: str | Sequence[str]) -> float:
+def total_variation(first: HasMarginal, second: HasMarginal, names: str | Sequence[str]) -> float:
     """Return half the sum of absolute differences between two marginals: from 0, equal, to 1, nothing shared.
 
     Each side is anything with ``marginal``: records, tables, a PMF.
@@ -237,10 +237,10 @@ def total_variation(one: HasMarginal, other: HasMarginal, names: str | Sequence[
     >>> total_variation(left, right, "vote")
     0.25
     """
-    for place, side in (("first", one), ("second", other)):
+    for place, side in (("first", first), ("second", second)):
         if not hasattr(side, "marginal"):
             raise DataError(f"the {place} argument must be records, tables or a JointPMF, not {type(side).__name__}")
-    left, right = one.marginal(names), other.marginal(names)
+    left, right = first.marginal(names), second.marginal(names)
     for here, there in zip(left.variables, right.variables, strict=True):
         if difference := here.difference(there):
             raise DataError(f"the categories of {names!r} differ: {difference}")
@@ -251,10 +251,10 @@ def _total_variation(first: Floats, second: Floats) -> float:
     return float(0.5 * np.abs(first - second).sum())
 
 
-def _product_of_joints(one: JointPMF, other: JointPMF) -> tuple[float, float]:
+def _product_of_joints(first: JointPMF, second: JointPMF) -> tuple[float, float]:
     """Return Σ over all cells of the product of two joints, as a number and the logarithm of its scale."""
-    product, log_scale = np.outer(one.weights, other.weights), 0.0
-    for left, right in zip(one.factors, other.factors, strict=True):
+    product, log_scale = np.outer(first.weights, second.weights), 0.0
+    for left, right in zip(first.factors, second.factors, strict=True):
         product = product * (left.T @ right)
         highest = float(product.max())
         if highest == 0.0:
@@ -264,8 +264,8 @@ def _product_of_joints(one: JointPMF, other: JointPMF) -> tuple[float, float]:
     return float(product.sum()), log_scale
 
 
-def _check_comparable(one: JointPMF, other: JointPMF) -> None:
-    check_pmf(one, "the truth")
-    check_pmf(other, "the estimate")
-    if difference := one.schema.difference(other.schema):
+def _check_comparable(truth: JointPMF, estimate: JointPMF) -> None:
+    check_pmf(truth, "the truth")
+    check_pmf(estimate, "the estimate")
+    if difference := truth.schema.difference(estimate.schema):
         raise DataError(f"the two PMFs have different schemas: {difference}")

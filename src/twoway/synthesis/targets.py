@@ -198,12 +198,12 @@ def _check_same_targets(schema: Schema, positions: Sequence[int], first: Target,
     if difference.max(initial=0.0) < 1.0:
         return
     worst = int(difference.argmax())
-    one, other = (
+    of_first, of_second = (
         f"{float(margin.low[worst]):,.1f} in the {kind} {table.name(schema)}"
         for margin, table in zip(margins, (first, second), strict=True)
     )
     cell = margins[0].describe(schema, worst)
-    raise DataError(f"exact margins contradict each other: {cell} has {one} and {other} persons")
+    raise DataError(f"exact margins contradict each other: {cell} has {of_first} and {of_second} persons")
 
 
 # Published tables of any kind

@@ -136,8 +136,8 @@ def count_cells(sizes: Sequence[int], order: int) -> int:
     (26, 24)
     """
     # Newton's identities: sums of products from sums of powers, in Python's unbounded integers.
-    one, two, three = sum(sizes), sum(size * size for size in sizes), sum(size * size * size for size in sizes)
-    return (one**2 - two) // 2 if order == 2 else (one**3 - 3 * one * two + 2 * three) // 6
+    sums, squares, cubes = sum(sizes), sum(size * size for size in sizes), sum(size * size * size for size in sizes)
+    return (sums**2 - squares) // 2 if order == 2 else (sums**3 - 3 * sums * squares + 2 * cubes) // 6
 
 
 def _count_block(

@@ -115,8 +115,8 @@ class FileRecords(StoredRecords):
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
         """The variables, found in one pass over the files if none were given."""
-        found = None if self._reader.declared.bins else self._table.scan
-        return self._reader.found(found or self._scan, self._table.columns)
+        scan = None if self._reader.declared.bins else self._table.scan
+        return self._reader.found(scan or self._scan, self._table.columns)
 
     @cached_property
     def _scan(self) -> Scan:

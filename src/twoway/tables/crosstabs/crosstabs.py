@@ -182,9 +182,9 @@ class CrosstabDraft:
         sums = sheet.values.sum(axis=1)
         # A total of 100% at each row does not weigh the rows.
         beside, below = ([margin for margin in sheet.margins if margin.axes == (axis,)] for axis in (0, 1))
-        bases = [one for one in beside if one.role != "total" or not np.allclose(one.values, sums, rtol=0.02)]
+        bases = [base for base in beside if base.role != "total" or not np.allclose(base.values, sums, rtol=0.02)]
         # Shares rest on weighted bases; unweighted ones are the number of people asked.
-        base = min(bases, key=lambda one: ("base", "total", "unweighted").index(one.role), default=None)
+        base = min(bases, key=lambda base: ("base", "total", "unweighted").index(base.role), default=None)
         is_empty = np.zeros(len(sums), dtype=bool) if base is None else (base.values == 0) & (sums == 0)
         scale = cls._scale(sheet, np.where(is_empty, np.nan, sums), sheet.values.shape[1], sheet.categories[0])
         values = sheet.values / np.where(sums > 0, sums, 1.0)[:, None]

@@ -132,7 +132,7 @@ def read_grids(path: str) -> list[Grid]:
     file, sheet = split_spreadsheet_name(path)
     lower = file.lower()
     if lower.endswith(BOOK_ENDINGS):
-        return [_book_grid(file, *one) for one in read_spreadsheet(file, sheet)]
+        return [_book_grid(file, *cells) for cells in read_spreadsheet(file, sheet)]
     if not lower.endswith(ENDINGS):
         raise FileFormatError(f"{file!r}: the name of a file of tables must end in {', '.join(ENDINGS)}")
     text = _grid_text(Path(file))

@@ -43,7 +43,7 @@ def sheet_label_codes(schema: Schema, name: str, labels: Sequence[Label], where:
     variable = schema[name]
     codes: list[int] = []
     for label in labels:
-        code = next((code for one in _sheet_label_meanings(label) if (code := variable.find(one)) is not None), None)
+        code = next((code for key in _sheet_label_meanings(label) if (code := variable.find(key)) is not None), None)
         if code is None:
             error = unknown_name("category", label, variable.categories, where=f" of {name!r}")
             raise DataError(f"{where}: {error}")
@@ -92,6 +92,6 @@ def sheet_categories(name: str, shown: Sequence[tuple[Label, str]], *, is_typed:
 
 def _sheet_labels_of_kind(kind: str, labels: Sequence[Label]) -> list[Label] | None:
     """Return labels read as numbers, or as truth values, if all of them can be."""
-    read = [next((one for one in _sheet_label_meanings(label) if label_key(one)[0] == kind), None) for label in labels]
-    known = [one for one in read if one is not None]
+    read = [next((key for key in _sheet_label_meanings(label) if label_key(key)[0] == kind), None) for label in labels]
+    known = [key for key in read if key is not None]
     return known if len(known) == len(read) else None

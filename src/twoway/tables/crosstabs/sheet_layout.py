@@ -60,9 +60,9 @@ class TableLines:
             raise DataError(f"duplicate variable {twice!r}")
         if self.categories and len(self.categories) != len(self.at):
             raise DataError(f"{len(self.at)} rows or columns cannot have {len(self.categories)} categories")
-        for one in self.categories:
-            if len(one) != len(self.variables):
-                raise DataError(f"the variables {list(self.variables)} need a category each; got {list(one)}")
+        for category in self.categories:
+            if len(category) != len(self.variables):
+                raise DataError(f"the variables {list(self.variables)} need a category each; got {list(category)}")
         if not self.categories and self.variables and len(self.labels) != len(self.variables):
             raise DataError(f"{list(self.variables)} need categories, or labels: where each one's labels are")
 
@@ -243,7 +243,7 @@ def _layout_lines(group: Any, side: str) -> TableLines:
     return TableLines(
         tuple(map(str, names)),
         at,
-        tuple(tuple(map(str, one)) if isinstance(one, list) else (str(one),) for one in categories),
+        tuple(tuple(map(str, labels)) if isinstance(labels, list) else (str(labels),) for labels in categories),
         _layout_places(group.get("labels", []), other),
         bool(group.get("several", False)),
     )

@@ -177,7 +177,7 @@ def _split_plain_lines(lines: Sequence[tuple[int, Path]], evidence: Evidence) ->
     for at, path in lines:
         tops.setdefault(path[0], []).append((at, path[1:]))
     lists = [[path for _, path in own] for own in tops.values()]
-    if len(tops) > 1 and all(sorted(one) == sorted(lists[0]) for one in lists) and len(lists[0]) > 1:
+    if len(tops) > 1 and all(sorted(labels) == sorted(lists[0]) for labels in lists) and len(lists[0]) > 1:
         is_nested = evidence([[at for at, _ in own] for own in tops.values()])
         if is_nested is None:
             first, second = list(tops)[:2]

@@ -93,7 +93,7 @@ def _unnamed_slots(groups: Sequence[list[LineGroup]]) -> list[_Slot]:
 def _is_name_taken(name: str, groups: Sequence[list[LineGroup]]) -> bool:
     """Return whether a variable is called so already, or by a part of it: "age of head" is "age"."""
     words = plain_words(name)
-    others = [plain_words(one) for group in chain(*groups) for one in group.names if one is not None]
+    others = [plain_words(name) for group in chain(*groups) for name in group.names if name is not None]
     return any(words == other or re.search(rf"\b{re.escape(other)}\b", words) for other in others)
 
 

@@ -124,7 +124,7 @@ class _SheetReader:
         lines = self.lines(rows, self.block.row_roles, True), self.lines(columns, self.block.column_roles, False)
         for (row, down_labels, role), (column, across_labels, other) in product(*lines):
             labels = (*down_labels, *across_labels)
-            bases = {one for one in (role, other) if one not in (None, "total")}
+            bases = {margin_role for margin_role in (role, other) if margin_role not in (None, "total")}
             if len(bases) > 1:
                 continue  # a base of a base
             is_cell = "" not in labels and role is other is None

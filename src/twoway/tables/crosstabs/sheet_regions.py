@@ -102,7 +102,7 @@ class Region:
         for row in sorted(indents):
             texts = [clean_line_label(cells[row][column]) for column in range(n_labels)]
             if is_indented:
-                stack = [*(one for one in stack if one[0] < indents[row]), (indents[row], texts[0])]
+                stack = [*(entry for entry in stack if entry[0] < indents[row]), (indents[row], texts[0])]
                 if row in self.body:
                     lines.append(Line(row, tuple(text for _, text in stack if text)))
                 continue

@@ -61,8 +61,8 @@ def find_sums(numbers: Floats, candidates: Sequence[int]) -> list[int]:
     left = list(candidates)
     is_sure = numbers.shape[1] > 2 and len(candidates) <= _MOST_LINES
     for place in reversed(candidates) if is_sure else ():  # inner sums first
-        others = [one for one in left if one != place]
-        for chosen in (others, [one for one in others if one > place]):
+        others = [term for term in left if term != place]
+        for chosen in (others, [term for term in others if term > place]):
             is_sum = len(chosen) > 1 and abs(numbers[place] - numbers[chosen].sum(axis=0)).max() < 1e-9
             if is_sum and numbers[place].any() and place in left:
                 left.remove(place)

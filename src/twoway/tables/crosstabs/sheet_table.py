@@ -45,14 +45,14 @@ class SheetTable(Sheet):
 
     def place_of(self, axis: int, code: int) -> str:
         """Return where the first number of a category of a variable is."""
-        return self.place(tuple(code if one == axis else 0 for one in range(self.values.ndim)))
+        return self.place(tuple(code if position == axis else 0 for position in range(self.values.ndim)))
 
     def of_area(self, axis: int, code: int) -> SheetTable:
         """Return the table of one area, where one of its variables is the area."""
         chosen = (slice(None),) * axis + (code,)
 
         def left(axes: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(one - (one > axis) for one in axes if one != axis)
+            return tuple(position - (position > axis) for position in axes if position != axis)
 
         margins = tuple(
             replace(
@@ -62,7 +62,7 @@ class SheetTable(Sheet):
             if axis in margin.axes
         )
         arrays = {what: getattr(self, what)[chosen] for what in _ARRAYS}
-        names, labels = ((*one[:axis], *one[axis + 1 :]) for one in (self.variables, self.categories))
+        names, labels = ((*parts[:axis], *parts[axis + 1 :]) for parts in (self.variables, self.categories))
         area = self.categories[axis][code]
         more = {"given": left(self.given), "margins": margins, "area": area, **arrays}
         return replace(self, name=" × ".join(names), variables=names, categories=labels, **more)
@@ -122,7 +122,7 @@ def check_sheet_labels(tables: Sequence[SheetTable]) -> None:
             # A label that only this table has may be a misspelt one that it lacks.
             lacking = [label for label in own if label not in table.categories[axis]]
             for code, label in enumerate(table.categories[axis]):
-                near = [one for one in lacking if _is_near_sheet_label(one, label)] if label not in own else []
+                near = [absent for absent in lacking if _is_near_sheet_label(absent, label)] if label not in own else []
                 if near:
                     raise DataError(
                         f"{table.place_of(axis, code)}: the label {label!r} of {name!r} is nearly {near[0]!r}, in "
@@ -136,12 +136,12 @@ def _plain_sheet_label(text: str) -> str:
     return re.sub(r"[\s_‐‑‒–—-]+", "-", text.casefold()).strip("-.:* ")
 
 
-def _is_near_sheet_label(one: str, other: str) -> bool:
-    if _plain_sheet_label(one) == _plain_sheet_label(other):
+def _is_near_sheet_label(label: str, other: str) -> bool:
+    if _plain_sheet_label(label) == _plain_sheet_label(other):
         return True
-    if re.findall(r"\d+", one) != re.findall(r"\d+", other) or min(len(one), len(other)) < 4:
+    if re.findall(r"\d+", label) != re.findall(r"\d+", other) or min(len(label), len(other)) < 4:
         return False
-    return difflib.SequenceMatcher(None, one.casefold(), other.casefold()).ratio() >= _NEAR
+    return difflib.SequenceMatcher(None, label.casefold(), other.casefold()).ratio() >= _NEAR
 
 
 def check_sheet_zeros(tables: Sequence[SheetTable]) -> None:

@@ -46,13 +46,13 @@ def factor_wide_names(names: Sequence[str], numbers: Floats) -> tuple[list[Label
                     for at, path in path_of.items()
                 }
                 cells = np.delete(cells, code, axis + 1)
-                labels[axis] = [one for one in part if one != label]
+                labels[axis] = [other for other in part if other != label]
                 break
     sums = {("",) * len(labels): cells.sum(tuple(range(1, cells.ndim)))}
     for axis, part in enumerate(labels):
-        others = tuple(one + 1 for one in range(len(labels)) if one != axis)
+        others = tuple(position + 1 for position in range(len(labels)) if position != axis)
         for code, label in enumerate(part):
-            path = tuple(label if one == axis else "" for one in range(len(labels)))
+            path = tuple(label if position == axis else "" for position in range(len(labels)))
             sums[path] = cells.sum(others)[:, code]
     for at in range(len(names)):
         if at not in path_of:
@@ -78,8 +78,8 @@ def _factor_wide_tokens(tokens: set[Labels]) -> list[list[Labels]] | None:
     if not splits:
         return None
 
-    def merit(one: tuple[list[Labels], frozenset[Labels]]) -> tuple[int, int, int]:
-        prefixes, suffixes = one
+    def merit(split: tuple[list[Labels], frozenset[Labels]]) -> tuple[int, int, int]:
+        prefixes, suffixes = split
         return len(prefixes) * len(suffixes), -len(prefixes), sum(map(len, prefixes))
 
     first, last = max(splits, key=merit)

@@ -32,7 +32,7 @@ def pairs_of_table(published: PublishedTables, table: PublishedTable) -> Iterato
         own = np.array([shares[list(codes)].sum() for codes in published.axis_codes(table, axis)])
         sums = sums_by(counts, [axis])
         scale = np.divide(own / own.sum() * counts.sum(), sums, out=np.ones_like(sums), where=sums > 0)
-        counts = counts * scale.reshape([-1 if one == axis else 1 for one in range(counts.ndim)])
+        counts = counts * scale.reshape([-1 if position == axis else 1 for position in range(counts.ndim)])
     for axes in combinations(range(len(positions)), 2):
         sums = sums_by(counts, axes)
         first, second = (_finer_pair_shares(published, table, axis, positions[axis]) for axis in axes)

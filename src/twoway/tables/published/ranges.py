@@ -44,7 +44,7 @@ def in_order_of_ranges(labels: tuple[Label, ...]) -> tuple[Label, ...]:
     (('0-14', '15-64', '65+'), ('yes', 'no'))
     """
     ranges = [range_of_label(label) for label in labels]
-    known = [one for one in ranges if one is not None]
+    known = [part for part in ranges if part is not None]
     if len(known) < len(labels):
         return labels
     return tuple(labels[place] for place in sorted(range(len(labels)), key=lambda place: known[place]))
@@ -70,18 +70,18 @@ def groups_of_ranges(sides: Sequence[Sequence[str]]) -> Mapping[str, tuple[str, 
     highest = max(last for _, last in ranges.values())
     finest = [(first, following - 1) for first, following in zip(starts, [*starts[1:], highest + 1], strict=True)]
     known = {own: label for label, own in ranges.items()}
-    covered = [one for one in finest if any(first <= one[0] and one[1] <= last for first, last in ranges.values())]
+    covered = [part for part in finest if any(first <= part[0] and part[1] <= last for first, last in ranges.values())]
     sign = next((sign for sign in ("_", "–", "-") if any(sign in label for label in labels)), "-")
-    named = {one: known.get(one) or _range_label(one, labels, sign) for one in covered}
+    named = {part: known.get(part) or _range_label(part, labels, sign) for part in covered}
     members = {
-        label: tuple(name for one, name in named.items() if first <= one[0] and one[1] <= last)
+        label: tuple(name for part, name in named.items() if first <= part[0] and part[1] <= last)
         for label, (first, last) in ranges.items()
     }
     return {label: own for label, own in members.items() if own != (label,)} or None
 
 
-def _range_label(one: Range, labels: Sequence[str], sign: str) -> str:
-    first, last = one
+def _range_label(part: Range, labels: Sequence[str], sign: str) -> str:
+    first, last = part
     if first == -math.inf:
         prefix = "u" if any(re.fullmatch(r"u\d+", label) for label in labels) else "under "
         return f"{prefix}{last + 1:.0f}"

@@ -209,7 +209,7 @@ class PublishedTable:
         check_known("kind of numbers", _KINDS, kind)
         check_known("variable", names, *asked, where=f" to be given in table {called}")
         sheet = read_published_numbers(called, names, numbers, symbols or {})
-        universe = {key: published_labels(one) for key, one in (within or {}).items()}
+        universe = {key: published_labels(labels) for key, labels in (within or {}).items()}
         if kind == "shares" or asked:
             axes = tuple(map(names.index, asked))
             sheet, base = with_guessed_shares(sheet, axes), sheet.base(axes, "unweighted", "base")

@@ -114,7 +114,7 @@ class PublishedTables:
             if isinstance(tables, Mapping)
             else list(tables)
         )
-        own = [table for one in given for table in as_published_tables(one)]
+        own = [table for source in given for table in as_published_tables(source)]
         if not own:
             raise DataError("there is no table; at least one is needed")
         coarse = {
@@ -137,7 +137,7 @@ class PublishedTables:
         known = {frozenset(table.variables) for table in self.tables}
         for names in self.exact:
             self.schema.indices(names)
-            if frozenset(names) not in known and not any(set(names) <= one for one in known):
+            if frozenset(names) not in known and not any(set(names) <= variables for variables in known):
                 raise DataError(f"exact: no table has {crossed_text(names)}")
         for rule, named in zip(self.rules, self.impossible, strict=True):
             self._check_rule(rule, named)
@@ -145,7 +145,7 @@ class PublishedTables:
     def codes(self, name: str, label: Label) -> Codes:
         """Return the categories, by position, that a label of a variable stands for."""
         members = next(
-            (own for one, own in self.groups.get(name, {}).items() if label_key(one) == label_key(label)), (label,)
+            (own for group, own in self.groups.get(name, {}).items() if label_key(group) == label_key(label)), (label,)
         )
         return tuple(sorted(sheet_label_codes(self.schema, name, members, f"label {label!r} of {name!r}")))
 
@@ -326,7 +326,7 @@ class PublishedTables:
         """
         position, parts = self.schema.index(name), dict[str, list[int]]()
         universes = [self.universe(table.within) for table in self.tables if name in table.variables]
-        for other in sorted({one for universe in universes for one in universe} - {position}):
+        for other in sorted({key for universe in universes for key in universe} - {position}):
             if not all(set(universe) == {other} for universe in universes):
                 continue
             known = {code for universe in universes for code in universe[other]}
