@@ -74,10 +74,6 @@ class HiddenTree:
             shares.append(transition @ shares[parent])
         return tuple(shares)
 
-    def marginal(self, variable: int) -> Floats:
-        """Return the probability of each category of a visible variable."""
-        return self.factors[variable] @ self.shares[self.homes[variable]]
-
     # The same distribution, written in another way
 
     def rooted_at(self, root: int) -> HiddenTree:
@@ -185,13 +181,6 @@ class HiddenTree:
             rows = ((home, log[code[part]]) for log, home, code in zip(logs, self.homes, codes, strict=True))
             result[part] = self._at_root(self._up(rows)[0])
         return result
-
-    def given(self, allowed: Mapping[int, Codes]) -> tuple[HiddenTree, float]:
-        """Return the tree given that some variables have one of some codes, and the logarithm of the probability."""
-        times = {variable: np.zeros(len(self.factors[variable])) for variable in allowed}
-        for variable, codes in allowed.items():
-            times[variable][codes] = 1.0
-        return self.reweighted(times)
 
     def reweighted(self, times: Mapping[int, Floats]) -> tuple[HiddenTree, float]:
         """Return the tree in which each category of some variables is so many times as probable, up to a scale.

@@ -6,12 +6,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
@@ -21,29 +20,35 @@ from twoway.report import Report
 from twoway.schema import Schema
 from twoway.storage.container import write_container
 
+if TYPE_CHECKING:
+    from twoway.model.pmf import JointPMF
+
 # The sums of written probabilities differ from 1 by rounding only.
 _TOLERANCE = 1e-9
 
 
 def write_model(
     path: str | os.PathLike[str],
-    schema: Schema,
-    trees: Trees,
-    report: Report | None,
-    more: Mapping[str, Floats] | None = None,
+    pmf: JointPMF,
+    more: Mapping[str, NDArray[Any]],
+    *,
+    counts: bool,
     described: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model whole or not at all; ``more`` are arrays that go with it, such as replicates.
+    """Write a model whole or not at all, with its counts where these are wanted.
 
-    ``described`` is what else the header says, as JSON can hold it.
+    ``more`` are arrays that go with it, such as replicates, and ``described`` is what else the header says, as JSON can
+    hold it.
     """
-    header = {"schema": schema.to_dict(), "report": None if report is None else report.to_dict(), **(described or {})}
-    single = trees.single
-    own = _model_tree_arrays(trees) if single is None else {"weights": single.weights, "stacked": trees.stacked}
-    arrays = {**own, **(more or {})}
+    report, trees = pmf.report, pmf.trees
+    header = {"schema": pmf.schema.to_dict(), "report": None if report is None else report.to_dict()}
+    single = trees.single is not None
+    arrays = {"weights": pmf.weights, "stacked": pmf.stacked} if single else _model_tree_arrays(trees)
+    if counts and pmf.counts is not None:
+        arrays |= pmf.counts.arrays()
     if report is not None and report.support is not None:
         arrays["support"] = report.support
-    write_container(path, "model", header, arrays)
+    write_container(path, "model", {**header, **(described or {})}, {**arrays, **more})
 
 
 def parse_model(
@@ -90,21 +95,15 @@ def parse_replicated_models(schema: Schema, arrays: Mapping[str, NDArray[Any]]) 
     """Return the hidden trees of the replicates in a model file, none where it has none."""
     if "replicate_numbers" in arrays:
         rows = arrays["replicate_numbers"]
-    elif "replicate_weights" in arrays and "replicate_stacked" in arrays:
+    elif "replicate_weights" in arrays:
         weights, stacked = arrays["replicate_weights"], arrays["replicate_stacked"]
-        shapes = tuple((weights.shape[:1] + arrays[name].shape) for name in ("weights", "stacked"))
-        if (weights.shape, stacked.shape) != shapes:
-            raise DataError(f"their arrays have the shapes {weights.shape} and {stacked.shape}")
         rows = np.hstack([weights, stacked.reshape(len(weights), -1)])
     else:
         return []
+    if rows.ndim != 2 or len(rows) < 2:
+        raise DataError(f"there must be at least two; their array has the shape {rows.shape}")
     form = _as_tree_arrays(schema, arrays)
-    if rows.ndim != 2 or not len(rows):
-        raise DataError(f"their array has the shape {rows.shape}")
-    shares = arrays.get("replicate_shares", np.ones((len(rows), 1)))
-    if shares.shape != (len(rows), form["tree_shares"].size):
-        raise DataError(f"their shares of trees have the shape {shares.shape}")
-    parts = zip(rows, shares, strict=True)
+    parts = zip(rows, arrays.get("replicate_shares", np.ones((len(rows), 1))), strict=True)
     return [_parse_model_trees(schema, {**form, "tree_numbers": row, "tree_shares": own}) for row, own in parts]
 
 

@@ -527,8 +527,7 @@ class JointPMF(Tabulated):
             Whether to keep the two-way counts that the model was fitted to. They are exact, also where they are small:
             leave them out of a file for people who may not see them.
         """
-        arrays = self.counts.arrays() if counts and self.counts is not None else None
-        write_model(path, self.schema, self.trees, self.report, arrays)
+        write_model(path, self, {}, counts=counts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> JointPMF:

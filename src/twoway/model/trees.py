@@ -148,17 +148,17 @@ class Trees:
 
     def given(self, allowed: Mapping[int, Codes]) -> Trees | None:
         """Return the mixture given that some variables have one of some codes each; None where that is impossible."""
-        return self._weighted([tree.given(allowed) for tree in self.trees])
+        times = {variable: np.zeros(len(self.trees[0].factors[variable])) for variable in allowed}
+        for variable, codes in allowed.items():
+            times[variable][codes] = 1.0
+        return self.reweighted(times)
 
     def reweighted(self, times: Mapping[int, Floats]) -> Trees | None:
         """Return the mixture in which each category of some variables is so many times as probable, up to a scale.
 
         None where nothing is left.
         """
-        return self._weighted([tree.reweighted(times) for tree in self.trees])
-
-    def _weighted(self, parts: Sequence[tuple[HiddenTree, float]]) -> Trees | None:
-        trees, logs = zip(*parts, strict=True)
+        trees, logs = zip(*(tree.reweighted(times) for tree in self.trees), strict=True)
         weights = log_of(self.shares) + np.array(logs)
         if weights.max() == -np.inf:
             return None

@@ -260,14 +260,12 @@ class Segments(Shown):
         counts
             Whether to keep the two-way counts, as for `JointPMF.save`.
         """
-        tables = self.pmf.counts.arrays() if counts and self.pmf.counts is not None else {}
         described = {
             "names": list(self.names),
             "candidates": [plain_data(candidate) for candidate in self.candidates],
             "quality": plain_data(self.quality),
         }
-        arrays = {**tables, _ERRORS: self.errors}
-        write_model(path, self.pmf.schema, self.pmf.trees, self.pmf.report, arrays, {"segments": described})
+        write_model(path, self.pmf, {_ERRORS: self.errors}, counts=counts, described={"segments": described})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Segments:

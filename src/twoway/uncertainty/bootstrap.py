@@ -318,10 +318,9 @@ class Bootstrap(Tabulated):
         arrays = replicated_model_arrays([pmf.trees for pmf in (self.center, *self.replicates)])
         if self.scales is not None:
             arrays |= {_SCALES: self.scales, _DEGREES: np.array([self.degrees], dtype=np.int64)}
-        if counts:
-            arrays |= {} if self.observed is None else self.observed.arrays()
-            arrays |= {} if self.pmf.counts is None else self.pmf.counts.arrays()
-        write_model(path, self.pmf.schema, self.pmf.trees, self.pmf.report, arrays)
+        if counts and self.observed is not None:
+            arrays |= self.observed.arrays()
+        write_model(path, self.pmf, arrays, counts=counts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bootstrap:
@@ -354,8 +353,6 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         models = [JointPMF.from_trees(pmf.schema, trees) for trees in parse_replicated_models(pmf.schema, arrays)]
         if not models:
             return pmf
-        if len(models) < 2:
-            raise DataError("there must be at least two")
         center, *replicates = models
         observed = ObservedTables.from_arrays(pmf, arrays)
         is_published = observed is not None and observed.published is not None
@@ -367,5 +364,5 @@ def load(path: str | os.PathLike[str]) -> JointPMF | Bootstrap:
         if scales.shape != (len(replicates),) or not (scales >= 0).all() or not degrees > 0:
             raise DataError(f"the scales of its {len(replicates)} replicates are invalid")
         return replace(boot, scales=scales, degrees=degrees)
-    except (ValueError, LookupError) as error:
+    except (TypeError, ValueError, LookupError) as error:
         raise FileFormatError(f"the replicates in {str(path)!r} are invalid: {error}") from error
