@@ -30,8 +30,8 @@ class ObservedSource:
     has_design: bool
     """Whether letters and intervals are those of the design of the records."""
 
-    def of(self, question: Variable, group: BannerGroup) -> ObservedColumns | None:
-        """Return what was observed of a question in some columns, None where that is not known."""
+    def of(self, question: Variable, group: BannerGroup) -> ObservedColumns:
+        """Return what was observed of a question in some columns."""
         variables = [question, *group.variables]
         names, shape = [variable.name for variable in variables], (3, len(question), group.size)
         if self.records is not None:
@@ -41,8 +41,9 @@ class ObservedSource:
                 return ObservedColumns(group, np.zeros(shape), None, self.has_design, True)
             sums = np.stack([sampled.shares, sampled.records, sampled.squares]).reshape(shape)
             return ObservedColumns(group, sums, sampled, self.has_design, True)
-        if self.counts is None or group.among or (counted_sums := self.counts.sums_of(names)) is None:
-            return None
+        counted_sums = None if self.counts is None or group.among else self.counts.sums_of(names)
+        if self.counts is None or counted_sums is None:
+            return ObservedColumns(group, np.full(shape, np.nan), None, False, False)
         sums = counted_sums.reshape(shape)
         can_compare = group.variables and sums[0].any()
         counted = sampled_table_of_sums(variables, sums) if can_compare else None
@@ -55,12 +56,17 @@ class ObservedColumns:
 
     group: BannerGroup
     sums: Floats
-    """(3, n_categories, n_columns): of weights, of records, of squared weights."""
+    """(3, n_categories, n_columns): of weights, of records, of squared weights; NaN where they are not known."""
     table: SampledTable | None
     """The same with what chance does to it; None where there is nothing to compare."""
     has_design: bool
     has_totals: bool
     """Whether records were counted: shares alone cannot be tested."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether records, or counts of them, have these columns."""
+        return not np.isnan(self.sums).any()
 
     @property
     def records(self) -> Floats:

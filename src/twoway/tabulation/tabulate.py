@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, product
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,25 +173,17 @@ class _TabulatedQuestion:
         """Return the table."""
         heads = banner_heads(self.groups)
         parts = [self.evidence.of(self.variable, group) for group in self.groups]
-        if parts[0] is not None and not parts[0].sums.any():
+        if not parts[0].sums.any():
             raise DataError(f"no record has a value of {self.variable.name!r}, so its table would have a base of zero")
-        observed, bases = np.full((3, len(self.rows), len(heads)), np.nan), np.full((2, len(heads)), np.nan)
-        for part, places in zip(parts, self._places, strict=True):
-            if part is not None:
-                observed[:, :, places] = part.shares(self.scores), *part.intervals(self.scores, level)
-                bases[:, places] = part.records, part.effective
+        shares = ([part.shares(self.scores), *part.intervals(self.scores, level)] for part in parts)
+        observed = np.concatenate(list(shares), axis=2)
+        bases = np.concatenate([[part.records, part.effective] for part in parts], axis=1)
         modelled, notes = self._modelled(pmf, boot)
         notes += self._notes(parts, bases[0], heads)
-        tests = tuple(part.test for part in parts if part is not None and part.test is not None)
+        tests = tuple(part.test for part in parts if part.test is not None)
         letters, variable = self._letters(parts, observed[0], heads), self.variable
         numbers: tuple[Any, ...] = (*observed, *modelled, letters, *bases, tests, tuple(dict.fromkeys(notes)))
         return BannerTable(variable.name, variable.label, self.rows, heads, *numbers)
-
-    @property
-    def _places(self) -> list[slice]:
-        """The columns of each group."""
-        ends = list(accumulate(group.size for group in self.groups))
-        return [slice(end - group.size, end) for end, group in zip(ends, self.groups, strict=True)]
 
     def _modelled(self, pmf: JointPMF, boot: Bootstrap | None) -> tuple[Floats, list[str]]:
         """Return modelled shares and means with the ends of their intervals, and notes on these.
@@ -229,36 +221,36 @@ class _TabulatedQuestion:
         return [(event, group.given | given) for event in events for given in inner]
 
     def _letters(
-        self, parts: Sequence[ObservedColumns | None], observed: Floats, heads: Sequence[BannerColumn]
+        self, parts: Sequence[ObservedColumns], observed: Floats, heads: Sequence[BannerColumn]
     ) -> NDArray[np.str_]:
         """Return for each cell the letters of the columns of the same group than which it is higher."""
         letters = np.full(observed.shape, "", dtype=object)
         places: list[list[int]] = []
         p_values: list[float] = []
-        for part, columns in zip(parts, self._places, strict=True):
-            if part is not None and part.has_totals:
+        n_before = 0
+        for part in parts:
+            if part.has_totals:
                 differences = part.differences(self.scores)
                 comparisons = np.argwhere(np.triu(np.isfinite(differences), 1))
                 p_values += differences[tuple(comparisons.T)].tolist()
-                comparisons[:, 1:] += columns.start
+                comparisons[:, 1:] += n_before
                 places += comparisons.tolist()
+            n_before += part.group.size
         for (row, first, second), p_value in zip(places, holm_corrected(p_values), strict=True):
             if p_value < SIGNIFICANT:
                 high, low = (first, second) if observed[row, first] > observed[row, second] else (second, first)
                 letters[row, high] += (" " if letters[row, high] else "") + heads[low].letter
         return letters.astype(str)
 
-    def _notes(
-        self, parts: Sequence[ObservedColumns | None], records: Floats, heads: Sequence[BannerColumn]
-    ) -> Iterator[str]:
+    def _notes(self, parts: Sequence[ObservedColumns], records: Floats, heads: Sequence[BannerColumn]) -> Iterator[str]:
         """Yield what a reader of the table should know."""
         if self.rows[-1].kind == "mean" and self.variable.values is None:
             first, *_, last = self.variable.categories
             yield f"the mean place counts {first!r} as 1, …, {last!r} as {len(self.variable)}"
         if empty := [f"{head.variable} = {head.label}" for head, n in zip(heads, records, strict=True) if n == 0]:
             yield f"no record with {shortlist(empty, 4)} has a value of {self.variable.name!r}: base of zero"
-        if any(group.among for group, part in zip(self.groups, parts, strict=True) if part is None):
+        if any(part.group.among and not part.is_known for part in parts):
             yield "nested columns show only modelled shares; observed shares in them need the records"
         for part in parts:
-            if part is not None and part.test is not None:
+            if part.test is not None:
                 yield from part.sparse_notes()
