@@ -1,11 +1,16 @@
-"""How objects look at a prompt and in notebooks: short text, or a short table with bars."""
+"""How objects look at a prompt, in notebooks and on pages: short text, a short table with bars, or a template."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _MOST_LINES, _MOST_CHARACTERS = 40, 4000
 # Seen on white and on black.
@@ -30,6 +35,17 @@ def html_text(text: str) -> str:
     import html  # its list of entities takes a millisecond, which the command line would feel
 
     return html.escape(text)
+
+
+@cache
+def page_template(package: str, name: str, finalize: Callable[[object], object] | None = None) -> Template:
+    """Return a template in a package, which escapes what fills it; ``finalize`` is applied to that first."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader(package, ".")
+    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=finalize)
+    pages.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return pages.get_template(name)
 
 
 def notebook_text(text: str) -> str:

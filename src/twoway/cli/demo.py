@@ -12,6 +12,7 @@ import twoway as tw
 from twoway.arrays import Floats, Ints
 from twoway.cli.options import Json
 from twoway.cli.output import has_progress_output, say_json
+from twoway.notebook import page_template
 from twoway.storage.atomic_files import atomic_file
 from twoway.text import aligned_text
 
@@ -141,14 +142,6 @@ _RANK = 25
 _SHOWN = 4
 _SHADES = " ░▒█"
 
-# The picture, in pixels.
-_PIXEL = 11
-_SIDE = 8 * _PIXEL
-_STEP = _SIDE + 14
-_LEFT, _TOP = 132, 14
-_HIDDEN_COLOUR = "#d6def6"
-_RIGHT, _WRONG = "#166e3e", "#b02a26"
-
 
 def _demo_digits(out: Path, console: Console) -> dict[str, Any]:
     """Learn handwritten digits with half of all pixels hidden, then complete and read half-hidden ones."""
@@ -231,29 +224,14 @@ def draw_demo_digits(grey: Floats, read: Ints, truth: Ints, path: Path) -> None:
     path
         The SVG to write.
     """
-    ink = np.array([24, 30, 56])
-    width, bottom = _LEFT + len(read) * _STEP, _TOP + 3 * _STEP + 10
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 24}" font-family="sans-serif" '
-        'font-size="17" dominant-baseline="middle" shape-rendering="crispEdges">',
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for row, title in enumerate(("half is shown", "completed", "the original")):
-        parts.append(f'<text x="14" y="{_TOP + row * _STEP + _SIDE // 2}">{title}</text>')
-    for (row, column), levels in zip(np.ndindex(grey.shape[:2]), grey.reshape(-1, 8, 8), strict=True):
-        parts.append(f'<g transform="translate({_LEFT + column * _STEP} {_TOP + row * _STEP})">')
-        parts.append(f'<rect width="{_SIDE}" height="{_SIDE}" fill="white" stroke="#c8cede" stroke-width="2"/>')
-        for (y, x), level in np.ndenumerate(levels):
-            if level != 0:
-                place = f'x="{x * _PIXEL}" y="{y * _PIXEL}" width="{_PIXEL}" height="{_PIXEL}"'
-                mixed = (255 + level * (ink - 255)).round()
-                colour = _HIDDEN_COLOUR if np.isnan(level) else f"#{bytes(mixed.astype(np.uint8)).hex()}"
-                parts.append(f'<rect {place} fill="{colour}"/>')
-        parts.append("</g>")
-    parts.append(f'<text x="14" y="{bottom}">read as</text>')
-    for column, (digit, right) in enumerate(zip(read, truth, strict=True)):
-        text, colour = (f"{digit}", _RIGHT) if digit == right else (f"{digit} (is {right})", _WRONG)
-        x = _LEFT + column * _STEP + _SIDE // 2
-        parts.append(f'<text x="{x}" y="{bottom}" text-anchor="middle" fill="{colour}">{text}</text>')
+
+    def colour(level: float) -> str:
+        """Return the colour of a pixel; none for white."""
+        mixed = 255 + np.nan_to_num(level) * (np.array([24, 30, 56]) - 255)
+        return "#d6def6" if np.isnan(level) else f"#{bytes(mixed.round().astype(np.uint8)).hex()}" if level else ""
+
+    drawn = [[list(map(colour, digit)) for digit in digits] for digits in grey.tolist()]
+    rows = zip(("half is shown", "completed", "the original"), drawn, strict=True)
+    text = page_template("twoway.cli", "digits.svg").render(rows=rows, readings=[*zip(read, truth, strict=True)])
     with atomic_file(path) as stream:
-        stream.write("\n".join([*parts, "</svg>\n"]).encode())
+        stream.write(f"{text}\n".encode())

@@ -22,6 +22,7 @@ from twoway.model.counts import Counts, packed_counts
 from twoway.model.information import pairwise_information
 from twoway.model.intervals import interval_angle
 from twoway.model.pmf import JointPMF, check_pmf, pmf_of
+from twoway.notebook import page_template
 from twoway.schema import Variable
 from twoway.segmentation.segments import Segments
 from twoway.storage.atomic_files import atomic_file, check_file_path
@@ -166,7 +167,6 @@ def render_page(described: dict[str, Any]) -> str:
     The page's security policy allows one script and one style, by their hashes, and no requests. Labels are in the page
     as JSON only.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     folder = files("twoway.explorer")
@@ -177,13 +177,8 @@ def render_page(described: dict[str, Any]) -> str:
         f"default-src 'none'; script-src {_page_hash(script)}; style-src {_page_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    environment = Environment(
-        loader=PackageLoader("twoway.explorer", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    return environment.get_template("page.html").render(
-        model=described, policy=policy, style=Markup(style), script=Markup(script)
-    )
+    template = page_template("twoway.explorer", "page.html")
+    return template.render(model=described, policy=policy, style=Markup(style), script=Markup(script))
 
 
 def _page_hash(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import partial
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.files.workbook import Workbook, WorkbookSheet
+from twoway.notebook import page_template
 from twoway.text import aligned_text, counted, markdown_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from jinja2 import Template
 
     from twoway.tabulation.result import BannerColumn, BannerTable, Tabulation
 
@@ -140,6 +140,8 @@ def _markdown_head(column: BannerColumn, has_letters: bool) -> str:
 
 # HTML: for notebooks, and as a page of its own
 
+_FINALIZE = partial(printable, width=None)
+
 
 def tabulation_page(tabulation: Tabulation) -> str:
     """Return the tables as a page."""
@@ -155,19 +157,9 @@ def tabulation_html(tabulation: Tabulation) -> str:
 
 
 def _html_of_tables(tables: Sequence[BannerTable], notes: Sequence[str], *, is_page: bool) -> str:
-    return _html_template().render(tables=tables, notes=notes, is_page=is_page)
-
-
-@cache
-def _html_template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("twoway.tabulation", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.globals |= {"title_of": written_title, "banner_of": written_banner, "lines_of": written_lines}
-    environment.finalize = lambda value: printable(value, None)
-    return environment.get_template("tables.html")
+    template = page_template("twoway.tabulation", "tables.html", _FINALIZE)
+    functions = {"title_of": written_title, "banner_of": written_banner, "lines_of": written_lines}
+    return template.render(tables=tables, notes=notes, is_page=is_page, **functions)
 
 
 # Excel: cells are numbers with formats, and headers stay in view
