@@ -8,7 +8,6 @@ from typing import Annotated, Any, cast
 from typer import Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out, Seed
 from twoway.cli.output import check_output, print_output, write_output
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
@@ -16,17 +15,17 @@ from twoway.text import counted
 
 
 def impute(
-    model: Model,
-    data: DataFile,
+    model: Path,
+    data: Path,
     *,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
-    out: Out = None,
+    out: Path | None = None,
     how: str | None = None,
     draws: Annotated[int | None, Option(min=2)] = None,
     proba: bool = False,
-    seed: Seed = 0,
-    force: Force = False,
-    json: Json = False,
+    seed: int = 0,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Fill the missing cells of records, given what each record shows. Observed cells stay as they are.
 
@@ -64,7 +63,7 @@ def impute(
         raise DataError(
             f"--draws draws whole copies: it cannot be combined with {'--proba' if proba else f'--how {how}'}"
         )
-    bootstrap = None if draws is None else _impute_command_model(model, draws)
+    bootstrap = None if draws is None else tw.Bootstrap.load(model)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     files = reading.files(data)
     table, records = reading.read_by(pmf.schema, data)
@@ -97,19 +96,6 @@ def impute(
         done += "" if draws is None else f", in {draws} copies"
         cells = f"{counted(n_filled, 'missing cell')} in {counted(records.n_records, 'record')}"
         print_output(content, f"{cells} {done}: {out}", json=json)
-
-
-def _impute_command_model(model: Path, n_draws: int) -> tw.Bootstrap:
-    """Return the model, which must have at least as many replicates as there are draws."""
-    loaded = tw.load(model)
-    if not isinstance(loaded, tw.Bootstrap):
-        raise DataError(
-            f"--draws needs a model with replicates, and {str(model)!r} has none: draws from a single model vary "
-            "too little. `twoway fit --intervals` writes a model with replicates"
-        )
-    if n_draws > len(loaded.replicates):
-        raise DataError(f"--draws {n_draws} is more than the {len(loaded.replicates)} replicates in {str(model)!r}")
-    return loaded
 
 
 def _impute_command_copies(copies: list[Any]) -> Any:

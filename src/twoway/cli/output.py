@@ -116,12 +116,8 @@ def check_output(
         written_format(path)
     if is_model and is_data_format(path):
         raise DataError(f"cannot write {str(path)!r}: it has the name of a data file; use .twoway or .tables")
-    if path.exists() and not path.is_file():
-        return  # a device or a pipe
-    if path.exists() and not force:
+    if path.is_file() and not force:  # no device or pipe
         raise OutputExistsError(f"{str(path)!r} already exists; --force replaces it")
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(13, os.strerror(13), str(path))
 
 
 def _is_output(path: Path, source: str) -> bool:

@@ -328,7 +328,7 @@ class Bootstrap(Tabulated):
         model = load(path)
         if isinstance(model, JointPMF):
             raise FileFormatError(
-                f"{str(path)!r} is a model without replicates, which intervals need: "
+                f"{str(path)!r} is a model without replicates, which intervals and multiple imputation need: "
                 "`twoway fit --intervals` or Bootstrap.save writes one with replicates"
             )
         return model
