@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Model
 from twoway.cli.output import check_output, is_terminal, say
 from twoway.errors import TwowayError
 from twoway.text import counted
@@ -19,14 +18,14 @@ _HISTORY_LINES = 1000
 
 
 def ask(
-    model: Model,
+    model: Path,
     questions: list[str] | None = None,
     *,
     base: float | None = None,
     interval: bool = False,
     out: Path | None = None,
-    force: Force = False,
-    json: Json = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Answer questions: P probability, E expected value, mode, H entropy, I mutual information; P - P, P / P.
 

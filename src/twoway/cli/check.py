@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from typer import Option
 
 import twoway as tw
-from twoway.cli.options import Json, Seed
 from twoway.cli.output import has_progress_output, is_terminal, output_wording, print_note, say, say_json
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.errors import DataError
@@ -23,8 +22,8 @@ def check(
     rank: int | None = None,
     data: Path | None = None,
     ranges: Annotated[list[str] | None, Option("--range")] = None,
-    seed: Seed = 0,
-    json: Json = False,
+    seed: int = 0,
+    json: bool = False,
 ) -> None:
     """Tell whether the joint can be known from two-way tables, what prevents it, and what would help.
 

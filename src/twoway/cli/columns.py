@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from twoway.cli.options import DataFile, Force
 from twoway.cli.output import check_output, write_text_output
 from twoway.cli.reading import Reading
 from twoway.text import counted
 
 
 def columns(
-    data: DataFile,
+    data: Path,
     *,
     reading: Annotated[Reading, "missing", "missing_only"],
     out: Path | None = None,
-    force: Force = False,
+    force: bool = False,
 ) -> None:
     """Write what the columns of files seem to be, as TOML that --columns reads: check it, and change it.
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import twoway as tw
-from twoway.cli.options import Json, Model
 from twoway.cli.output import print_note, say, say_json
 from twoway.text import aligned_text, printable
 
 
 def compare(
-    model: Model,
+    model: Path,
     other: Path,
     *,
-    json: Json = False,
+    json: bool = False,
 ) -> None:
     """Show where two models differ: variables, fit, and the distributions of single variables and pairs.
 

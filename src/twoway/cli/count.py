@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from typer import BadParameter
 
 import twoway as tw
-from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_database_address
@@ -43,8 +42,8 @@ def count(
     max_weight: float | None = None,
     public_schema: bool = False,
     seed: int | None = None,
-    force: Force = False,
-    json: Json = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Count all pairs of variables. Tables can be shared where records cannot, and `twoway fit` reads them.
 

@@ -10,7 +10,6 @@ import numpy as np
 
 import twoway as tw
 from twoway.arrays import Floats, Ints
-from twoway.cli.options import Json
 from twoway.cli.output import has_progress_output, say_json
 from twoway.notebook import page_template
 from twoway.storage.atomic_files import atomic_file
@@ -38,7 +37,7 @@ def demo(
     subject: Subject = Subject.TITANIC,
     *,
     out: Path = Path("demo-output"),
-    json: Json = False,
+    json: bool = False,
 ) -> None:
     """Learn from a survey with three answers in ten missing, ask, fill the holes, and compare with the truth.
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Model
 from twoway.cli.output import check_output, print_note, print_output
 from twoway.model.pmf import pmf_of
 
 
 def explore(
-    model: Model,
+    model: Path,
     *,
     out: Path | None = None,
     title: str | None = None,
     no_counts: bool = False,
-    force: Force = False,
-    json: Json = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write one HTML file that shows the model: click what is known, and see everything else change.
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from typer import BadParameter
 
 import twoway as tw
-from twoway.cli.options import Force, Model
 from twoway.cli.output import check_output, write_text_output
 from twoway.cli.reading import Reading
 from twoway.errors import DataError
@@ -16,7 +15,7 @@ from twoway.text import shortlist
 
 
 def export(
-    model: Model,
+    model: Path,
     *,
     reading: Annotated[Reading, "missing", "missing_only"],
     sql: bool = False,
@@ -26,7 +25,7 @@ def export(
     view: str | None = None,
     keep: list[str] | None = None,
     out: Path | None = None,
-    force: Force = False,
+    force: bool = False,
 ) -> None:
     """Write a model as SQL: a view that scores or completes the rows of a table in the database.
 

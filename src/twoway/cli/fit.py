@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typer import Exit
 
 import twoway as tw
-from twoway.cli.options import Data, Force, Json, Seed, Threads, missing_option_hint
+from twoway.cli.options import missing_option_hint
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
 from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
 from twoway.data.survey_design import opened_design
@@ -29,13 +29,13 @@ _MOST_WARNINGS = 6
 
 
 def fit(
-    data: Data = None,
+    data: list[Path] | None = None,
     *,
     reading: Annotated[Reading, *TO_READ, *OF_DESIGN],
     out: Path = Path("model.twoway"),
     rank: int | None = None,
     solver: str = "auto",
-    seed: Seed = 0,
+    seed: int = 0,
     smoothing: float | None = None,
     structure: str = "auto",
     intervals: bool = False,
@@ -43,15 +43,18 @@ def fit(
     share: bool = False,
     no_counts: bool = False,
     seconds: float | None = None,
-    threads: Threads = None,
+    threads: int | None = None,
     ask: list[str] | None = None,
-    force: Force = False,
-    json: Json = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Fit a model to records with missing cells, or to published tables, and show what was learned.
 
     Parameters
     ----------
+    data : [DATA]...
+        Records: CSV, TSV, Parquet, Arrow, JSON lines, SPSS, Stata, SAS or Excel files, a glob pattern or a folder; or
+        tables from `twoway count`; or several of these.
     out : MODEL
         The file to write the model to.
     rank

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import twoway as tw
-from twoway.cli.options import Json
 from twoway.cli.output import is_terminal, output_wording, print_output
 from twoway.model.model_file import count_replicates, parse_model
 from twoway.report import reported_model_form
@@ -22,7 +21,7 @@ _MOST_LABELS = 8
 def info(
     path: Path,
     *,
-    json: Json = False,
+    json: bool = False,
 ) -> None:
     """Show the contents of a file: variables and categories, how a model was fitted, which tables or records there are.
 

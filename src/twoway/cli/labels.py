@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Seed, Threads, missing_option
+from twoway.cli.options import missing_option
 from twoway.cli.output import check_output, print_output
 from twoway.text import aligned_text, counted, printable
 
@@ -19,7 +19,7 @@ _SURE = 0.9
 
 
 def labels(
-    data: DataFile,
+    data: Path,
     *,
     item: str = "item",
     annotator: str = "annotator",
@@ -32,10 +32,10 @@ def labels(
     number: Annotated[int, Option(min=1)] = 100,
     missing: list[str] | None = None,
     smoothing: float | None = None,
-    seed: Seed = 0,
-    threads: Threads = None,
-    force: Force = False,
-    json: Json = False,
+    seed: int = 0,
+    threads: int | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Find the true label of each item from the labels of several annotators, and how good each annotator is.
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their text asks of records and models."""
+"""What the text of options asks of records and models."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import fnmatch
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from typer import Argument, Option
 
 import twoway as tw
 from twoway.data.binning import make_bins, number_to_bin, numbers_to_bin
@@ -19,35 +17,6 @@ from twoway.errors import DataError, check_known, unknown_name
 from twoway.questions.conditions import condition_labels
 from twoway.questions.language import groups_to_parse, parse_terms
 from twoway.text import counted, shortlist
-
-Json = Annotated[bool, Option("--json", help="Print the result as one line of JSON.")]
-Force = Annotated[bool, Option("--force", help="Replace an existing output file.")]
-Seed = Annotated[int, Option(help="Seed of the random numbers.")]
-Model = Annotated[Path, Argument(help="A model written by `twoway fit`.")]
-Out = Annotated[
-    Path | None,
-    Option(
-        "-o", "--out", help="A CSV, TSV, Parquet, Arrow, JSON lines, SPSS or Stata file (default: standard output)."
-    ),
-]
-Threads = Annotated[int | None, Option(help="The number of threads (default: all cores).")]
-
-Data = Annotated[
-    list[Path] | None,
-    Argument(
-        metavar="[DATA]...",
-        help="Records: CSV, TSV, Parquet, Arrow, JSON lines, SPSS, Stata, SAS or Excel files, a glob pattern or a "
-        "folder; or tables from `twoway count`; or several of these.",
-    ),
-]
-DataFile = Annotated[
-    Path,
-    Argument(
-        metavar="DATA",
-        help="Records: a CSV, TSV, Parquet, Arrow, JSON lines, SPSS, Stata, SAS or Excel file, a glob pattern or a "
-        "folder.",
-    ),
-]
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _DEFAULT_BINS = 5

@@ -1,4 +1,24 @@
-"""Commands as the argument parser reads them: a function's parameters, with their help from its docstring."""
+"""Commands as the argument parser reads them: a function's parameters, with their help from its docstring.
+
+These are in the help of each command that has them and says nothing else about them.
+
+Parameters
+----------
+model
+    A model written by `twoway fit`.
+data : DATA
+    Records: a CSV, TSV, Parquet, Arrow, JSON lines, SPSS, Stata, SAS or Excel file, a glob pattern or a folder.
+out
+    A CSV, TSV, Parquet, Arrow, JSON lines, SPSS or Stata file (default: standard output).
+seed
+    Seed of the random numbers.
+threads
+    The number of threads (default: all cores).
+force
+    Replace an existing output file.
+json
+    Print the result as one line of JSON.
+"""
 
 from __future__ import annotations
 
@@ -46,14 +66,21 @@ def parsed_command(command: Callable[..., None]) -> Callable[..., None]:
 
 def documented_parameters(documented: Callable[..., Any]) -> tuple[str, dict[str, Parameter]]:
     """Return the help of a function or class, and its parameters with theirs, from a docstring in numpydoc's form."""
-    text, *sections = _SECTION.split(inspect.cleandoc(documented.__doc__ or ""))
-    by_title = dict(zip(sections[::2], sections[1::2], strict=True))
-    if "Examples" in by_title:
-        text += f"\n\n[bold]Examples[/bold]\n\n{by_title['Examples']}"
+    text, sections = _docstring_sections(documented.__doc__)
+    if "Examples" in sections:
+        text += f"\n\n[bold]Examples[/bold]\n\n{sections['Examples']}"
     parameters = dict(inspect.signature(documented, eval_str=True).parameters)
-    for name, metavar, lines in _ENTRY.findall(by_title.get("Parameters", "")):
+    shared = _ENTRY.findall(_docstring_sections(__doc__)[1].get("Parameters", ""))
+    entries = [entry for entry in shared if entry[0] in parameters]
+    for name, metavar, lines in [*entries, *_ENTRY.findall(sections.get("Parameters", ""))]:
         parameters[name] = _parameter_with_help(parameters[name], metavar or None, " ".join(lines.split()))
     return text, parameters
+
+
+def _docstring_sections(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """Return the beginning of a docstring, and its sections by their titles."""
+    text, *sections = _SECTION.split(inspect.cleandoc(docstring or ""))
+    return text, dict(zip(sections[::2], sections[1::2], strict=True))
 
 
 def _parameter_with_help(parameter: Parameter, metavar: str | None, text: str) -> Parameter:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import twoway as tw
-from twoway.cli.options import Json, Seed
 from twoway.cli.output import has_progress_output, print_output
 
 
@@ -20,8 +19,8 @@ def plan(
     categories: int = 4,
     rank: int | None = None,
     trials: int = 3,
-    seed: Seed = 0,
-    json: Json = False,
+    seed: int = 0,
+    json: bool = False,
 ) -> None:
     """Estimate how many records reach a given error, by simulation and by the paper's bounds.
 

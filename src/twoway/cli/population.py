@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import BadParameter
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Seed, Threads, rules_option
+from twoway.cli.options import rules_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_output
 from twoway.cli.reading import Reading
 from twoway.storage.container import container_kind
@@ -23,10 +23,10 @@ def population(
     out: Path,
     exact: list[str] | None = None,
     impossible: list[str] | None = None,
-    seed: Seed = 0,
-    threads: Threads = None,
-    force: Force = False,
-    json: Json = False,
+    seed: int = 0,
+    threads: int | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write whole persons whose tables agree with the published ones.
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Exit, Option, echo
 
-from twoway.cli.options import Json
 from twoway.cli.output import say_json
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def reproduce(
     movielens: str = "ml-latest-small",
     methods: str = "",
     page: Path | None = None,
-    json: Json = False,
+    json: bool = False,
 ) -> None:
     """Run tables of the paper, every method on the same data, and show them beside the published numbers.
 

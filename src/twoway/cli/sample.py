@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, Out, Seed
 from twoway.cli.output import check_output, write_output
 
 
 def sample(
-    model: Model,
+    model: Path,
     *,
     n: int = 10,
-    out: Out = None,
+    out: Path | None = None,
     given: str = "",
-    seed: Seed = 0,
-    json: Json = False,
-    force: Force = False,
+    seed: int = 0,
+    json: bool = False,
+    force: bool = False,
 ) -> None:
     """Draw records like those that the model was fitted to, with all cells filled.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Out
 from twoway.cli.output import check_output, say, say_json, write_output
 from twoway.cli.reading import Reading
 
@@ -16,14 +16,14 @@ _CELLS_SHOWN = 3
 
 
 def score(
-    model: Model,
-    data: DataFile,
+    model: Path,
+    data: Path,
     *,
     reading: Annotated[Reading, "missing", "missing_only", "unseen"],
-    out: Out = None,
+    out: Path | None = None,
     top: Annotated[int | None, Option(min=1)] = None,
-    force: Force = False,
-    json: Json = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write the log-probability of each record, with missing cells summed out; or show the least probable records.
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from typer import Option
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Seed, Threads, names_option
+from twoway.cli.options import names_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, say, say_json
 from twoway.cli.reading import OF_DATA, Reading
 from twoway.errors import DataError, TwowayError
@@ -17,7 +17,7 @@ from twoway.storage.container import container_kind
 
 
 def segments(
-    data: DataFile,
+    data: Path,
     *,
     reading: Annotated[Reading, *OF_DATA],
     count: str = "2..8",
@@ -30,10 +30,10 @@ def segments(
     starts: Annotated[int, Option(min=1)] = 50,
     replicates: Annotated[int, Option(min=0)] = 100,
     correction: str | None = None,
-    seed: Seed = 0,
-    threads: Threads = None,
-    force: Force = False,
-    json: Json = False,
+    seed: int = 0,
+    threads: int | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Find segments of people (latent classes), and show what each is like.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import twoway as tw
-from twoway.cli.options import Force, Json, Model, names_option
+from twoway.cli.options import names_option
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import OF_DESIGN, Reading
 from twoway.errors import DataError
@@ -15,7 +15,7 @@ _READ = ("missing", "missing_only", "unseen", "counts", "weights", "where")
 
 
 def table(
-    model: Model,
+    model: Path,
     *,
     reading: Annotated[Reading, *_READ, *OF_DESIGN],
     columns: list[str] | None = None,
@@ -23,8 +23,8 @@ def table(
     net: list[str] | None = None,
     data: Path | None = None,
     out: Path | None = None,
-    force: Force = False,
-    json: Json = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write tables: a question in the rows, a banner in the columns; bases, observed and modelled shares, significance.
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import twoway as tw
-from twoway.cli.options import Force, Json
 from twoway.cli.output import check_output, print_note, print_output, say
 from twoway.errors import DataError, check_known
 from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
@@ -26,8 +25,8 @@ def tables(
     layout: Path | None = None,
     kind: str | None = None,
     area: str | None = None,
-    force: Force = False,
-    json: Json = False,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Show what the tables in published sheets seem to be, and write it as TOML that --layout reads.
 

@@ -8,7 +8,6 @@ from typing import Annotated
 from typer import Exit
 
 import twoway as tw
-from twoway.cli.options import DataFile, Force, Json, Model, Threads
 from twoway.cli.output import check_output, has_progress_output, print_note, print_output
 from twoway.cli.reading import Reading
 from twoway.model.pmf import pmf_of
@@ -16,14 +15,14 @@ from twoway.text import counted
 
 
 def update(
-    model: Model,
-    data: DataFile,
+    model: Path,
+    data: Path,
     *,
     reading: Annotated[Reading, "extend", "unseen", "missing", "missing_only", "counts", "weights", "where"],
     out: Path | None = None,
-    threads: Threads = None,
-    force: Force = False,
-    json: Json = False,
+    threads: int | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Add new records to a model, at the cost of the new records, not of all the records before.
 
