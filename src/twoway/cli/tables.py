@@ -114,7 +114,7 @@ def _tables_command_table(table: SheetTable) -> dict[str, Any]:
     has_totals = any(margin.role == "total" for margin in table.margins)
     check = "adds up to its totals" if has_totals else "has no totals to check"
     return {
-        "variables": dict(zip(table.variables, table.categories, strict=True)),
+        "variables": table.sides,
         "kind": table.kind,
         "margins": margins,
         "total": table.total,

@@ -23,9 +23,15 @@ from twoway.tables.crosstabs.sheet_layout import SheetLayout
 from twoway.tables.crosstabs.sheet_reading import read_sheet_tables
 from twoway.tables.crosstabs.sheet_table import SheetTable, check_sheet_labels, check_sheet_zeros
 from twoway.tables.crosstabs.sheets import Key, Sheet, read_long_sheets
-from twoway.tables.published.numbers import Labels, number_of_people, with_bounds_of_people
 from twoway.tables.published.ranges import Range, groups_of_ranges, range_of_label
-from twoway.tables.published.table import PublishedTable, table_of_counts, table_of_shares
+from twoway.tables.published.table import (
+    Labels,
+    PublishedTable,
+    number_of_people,
+    table_of_counts,
+    table_of_shares,
+    with_bounds_of_people,
+)
 from twoway.tables.published.tables import PublishedTables, as_published_tables, find_published_schema
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
@@ -218,7 +224,7 @@ def _people_by_error_file(
         raise DataError(f"{file!r} has no sheet {table.grid.sheet!r} with the errors")
     errors = np.zeros(table.values.shape)
     for index in np.ndindex(errors.shape):
-        row, column = int(table.rows[index]), int(table.columns[index])
+        row, column = table.at[index].tolist()
         try:
             errors[index] = parse_cell(grids[0].cells[row][column]).value
         except (IndexError, ValueError) as problem:
@@ -232,7 +238,7 @@ def with_published_groups(layout: SheetLayout, tables: Iterable[SheetTable]) -> 
     sides: dict[str, list[tuple[str, ...]]] = {}
     spelt: dict[tuple[str, Range], tuple[str, str]] = {}
     for table in tables:
-        for axis, (name, labels) in enumerate(zip(table.variables, table.categories, strict=True)):
+        for axis, (name, labels) in enumerate(table.sides.items()):
             sides.setdefault(name, []).append(labels)
             for code, label in enumerate(labels):
                 if name not in layout.groups and (own := range_of_label(label)) is not None:
@@ -264,13 +270,13 @@ def _published_of_sheets(
 
     all_of: dict[str, set[Label]] = {name: set() for name in groups}
     for table in tables:
-        for name, labels in zip(table.variables, table.categories, strict=True):
+        for name, labels in table.sides.items():
             if name in groups:
                 all_of[name] |= finest(name, labels)
     made = []
     for table in tables:
         within: dict[str, Labels] = dict(table.within)
-        for name, labels in zip(table.variables, table.categories, strict=True):
+        for name, labels in table.sides.items():
             if name in groups and name not in within and finest(name, labels) < all_of[name]:
                 within[name] = labels
                 notes.append(f"{table.name} is about some people only: {name!r} {labels[0]} to {labels[-1]}")

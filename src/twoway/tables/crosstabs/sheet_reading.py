@@ -171,29 +171,17 @@ class _SheetReader:
         codes = [{label: code for code, label in enumerate(side)} | {"": -1} for side in categories]
         cells: dict[PrintedPlace, Cell] = {}
         places: dict[PrintedPlace, tuple[int, int]] = {}
-        at_rows, at_columns = np.zeros((2, *shape), dtype=np.int64)
+        at = np.zeros((*shape, 2), dtype=np.int64)
         for (role, labels), (cell, row, column) in shown.items():
             if all(label in code for label, code in zip(labels, codes, strict=True)):
                 index = tuple(code[label] for code, label in zip(codes, labels, strict=True))
                 cells[role, role or "", index], places[role, role or "", index] = cell, (row, column)
                 if role is None:
-                    at_rows[index], at_columns[index] = row, column
+                    at[index] = row, column
         n_down = len(rows.variables)
         given = {"row": range(n_down), "column": range(n_down, len(variables))}.get(block.kind, range(0))
-        table = SheetTable.of_cells(
-            name,
-            variables,
-            categories,
-            cells,
-            kind=block.kind,
-            given=tuple(given),
-            grid=grid,
-            rows=at_rows,
-            columns=at_columns,
-            total=block.total,
-            area=block.area,
-            within=block.within,
-        )
+        more = {what: getattr(block, what) for what in ("kind", "total", "area", "within")}
+        table = SheetTable.of_cells(name, variables, categories, cells, given=tuple(given), grid=grid, at=at, **more)
         if table.kind in ("counts", "joint"):
             table.check_totals(
                 "correct it, or skip its row or column in a layout if it counts others, too",

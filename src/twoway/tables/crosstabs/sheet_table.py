@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from twoway.tables.crosstabs.crosstabs import TableKind
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheets import Sheet
 
-_ARRAYS = ("values", "low", "high", "rows", "columns")
+_ARRAYS = ("values", "low", "high", "at")
 # Labels as similar as this are taken for the same, one of them misspelt.
 _NEAR = 0.85
 
@@ -31,9 +32,8 @@ class SheetTable(Sheet):
     given: tuple[int, ...]
     """The variables that percentages of a row or column are given: 100 % for each of their categories."""
     grid: Grid
-    rows: NDArray[np.int64]
-    """The row of each number in the grid; and its column below."""
-    columns: NDArray[np.int64]
+    at: NDArray[np.int64]
+    """The row and the column of each number in the grid, on a last axis of its own."""
     total: float | None = None
     area: str = ""
     within: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class SheetTable(Sheet):
 
     def place(self, index: tuple[int, ...]) -> str:
         """Return where a number is."""
-        return self.grid.place(int(self.rows[index]), int(self.columns[index]))
+        return self.grid.place(*self.at[index].tolist())
 
     def place_of(self, axis: int, code: int) -> str:
         """Return where the first number of a category of a variable is."""
@@ -85,19 +85,11 @@ class SheetTable(Sheet):
             )
             question = f"{label} [{self.variables[0]}]" if label in elsewhere else label
             names = (question, *self.variables[1:])
-            values, low, high, rows, columns = (getattr(self, what)[code] for what in _ARRAYS)
-            yield replace(
-                self,
-                name=" × ".join(names),
-                variables=names,
-                categories=((CHOSEN, NOT_CHOSEN), *self.categories[1:]),
-                values=both(values, values),
-                low=both(low, high),
-                high=both(high, low),
-                rows=np.stack([rows, rows]),
-                columns=np.stack([columns, columns]),
-                margins=margins,
-            )
+            labels = ((CHOSEN, NOT_CHOSEN), *self.categories[1:])
+            values, low, high, at = (getattr(self, what)[code] for what in _ARRAYS)
+            more: dict[str, Any] = {"values": both(values, values), "low": both(low, high), "high": both(high, low)}
+            more |= {"at": np.stack([at, at]), "margins": margins}
+            yield replace(self, name=" × ".join(names), variables=names, categories=labels, **more)
 
     @property
     def is_rough(self) -> bool:

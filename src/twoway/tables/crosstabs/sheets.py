@@ -152,6 +152,11 @@ class Sheet:
         return self.variables[0], self.variables[1]
 
     @property
+    def sides(self) -> dict[str, tuple[Any, ...]]:
+        """The categories of each variable, by its name."""
+        return dict(zip(self.variables, self.categories, strict=True))
+
+    @property
     def is_open(self) -> Bools:
         """Which numbers are not known, except by bounds."""
         return np.asarray(self.low != self.high)
@@ -199,8 +204,7 @@ class Sheet:
     def arranged(self, schema: Schema, where: str) -> tuple[Sheet, dict[str, list[Label]]]:
         """Return the sheet with every category of a schema, in its order, and those that it lacked, as zeros."""
         variables = [schema[name] for name in self.variables]
-        sides = zip(self.variables, self.categories, strict=True)
-        codes = [sheet_label_codes(schema, name, labels, where) for name, labels in sides]
+        codes = [sheet_label_codes(schema, name, labels, where) for name, labels in self.sides.items()]
         absent = {
             variable.name: [label for code, label in enumerate(variable.categories) if code not in known]
             for variable, known in zip(variables, codes, strict=True)
@@ -305,7 +309,7 @@ def find_sheet_schema(sheets: Iterable[Sheet]) -> Schema:
     """
     labels_of: dict[str, list[tuple[Label, str]]] = {}
     for sheet in sheets:
-        for name, labels in zip(sheet.variables, sheet.categories, strict=True):
+        for name, labels in sheet.sides.items():
             labels_of.setdefault(name, []).extend((label, sheet.name) for label in labels)
     return Schema.found({name: sheet_categories(name, labels) for name, labels in labels_of.items()})
 

@@ -10,20 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats, sums_by
+from twoway.arrays import Floats, first_true, sums_by
+from twoway.category_labels import Label
 from twoway.errors import DataError, check_known
-from twoway.schema import first_duplicate
-from twoway.tables.crosstabs.sheets import Axes, Sheet
+from twoway.schema import Schema, first_duplicate
+from twoway.tables.crosstabs.cells import SUPPRESSED, Cell, is_missing_cell, parse_cell
+from twoway.tables.crosstabs.sheets import Axes, Sheet, printed_numbers
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
-from twoway.tables.published.numbers import (
-    Labels,
-    people_of_errors,
-    read_published_numbers,
-    with_bounds_of_people,
-    with_guessed_counts,
-    with_guessed_shares,
-)
-from twoway.text import counted, crossed_text
+from twoway.text import counted, crossed_text, shortlist
+
+Labels = tuple[Label, ...]
 
 _KINDS = ("counts", "shares")
 
@@ -134,18 +130,11 @@ class PublishedTable:
     def margin(self, names: Sequence[str]) -> PublishedTable:
         """Return the table of some of its variables, in the order given."""
         axes = [self.variables.index(name) for name in names]
-        order = np.argsort(np.argsort(axes))
+        order, categories = np.argsort(np.argsort(axes)), tuple(self.categories[axis] for axis in axes)
         counts, low, high = (sums_by(own, axes).transpose(order) for own in (self.counts, self.low, self.high))
-        return PublishedTable(
-            tuple(names),
-            tuple(self.categories[axis] for axis in axes),
-            counts,
-            low,
-            high,
-            within=self.within,
-            weight=self.weight,
-            rounded_to=self.rounded_to * self.counts.size / counts.size,
-        )
+        unit = self.rounded_to * self.counts.size / counts.size
+        about: dict[str, Any] = {"within": self.within, "weight": self.weight, "rounded_to": unit}
+        return PublishedTable(tuple(names), categories, counts, low, high, **about)
 
     def __repr__(self) -> str:
         within = f" within {', '.join(self.within)}" if self.within else ""
@@ -258,3 +247,94 @@ def published_labels(given: Any) -> tuple[Any, ...]:
     """Return one label or several, or one name."""
     is_one = isinstance(given, str) or not isinstance(given, Iterable)
     return (given,) if is_one else tuple(given)
+
+
+def read_published_numbers(name: str, variables: tuple[str, ...], numbers: Any, symbols: Mapping[str, str]) -> Sheet:
+    """Return the table that a mapping, series or frame has; missing numbers were suppressed."""
+
+    def read(raw: object) -> Cell:
+        meant = symbols.get(raw.strip(), raw) if isinstance(raw, str) else raw
+        return SUPPRESSED if is_missing_cell(meant) else parse_cell(meant)
+
+    hint = "; symbols={'*': '<5'} says what other signs mean"
+    sheet = Sheet.of_numbers(name, variables, printed_numbers(name, variables, numbers), read, hint=hint)
+    if (absent := first_true(np.isnan(sheet.low))) is not None:
+        labels = [own[code] for own, code in zip(sheet.categories, absent, strict=True)]
+        raise DataError(
+            f"table {name} has no number for {shortlist(labels)}; give 0 where there is nobody, or None where the "
+            "number was not published"
+        )
+    return sheet
+
+
+def with_bounds_of_people(sheet: Sheet) -> Sheet:
+    """Return counts whose bounds are whole people: fewer than 5 are at most 4."""
+    is_whole = sheet.is_open & (sheet.high >= 1.0) & (sheet.high == np.rint(sheet.high))
+    return replace(sheet, high=np.where(is_whole, np.fmax(sheet.high - 1.0, sheet.values), sheet.high))
+
+
+def with_guessed_counts(sheet: Sheet, rounded_to: float) -> Sheet:
+    """Return counts, checked, with a guess where none was published: what a total leaves, or the mean of the others."""
+    if sheet.is_percent:
+        raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; give kind='shares'")
+    is_guessed = np.isnan(sheet.values)
+    n_guessed = int(is_guessed.sum())
+    if n_guessed:
+        known, total = float(np.nansum(sheet.values)), float(sheet.totals.get((), np.nan))
+        mean = known / max(sheet.values.size - n_guessed, 1)
+        guess = mean if np.isnan(total) else max(total - known, 0.0) / n_guessed
+        sheet = replace(sheet, values=np.where(is_guessed, guess, sheet.values))
+    is_whole = (sheet.values == np.rint(sheet.values)).all()  # rounded to whole people, at least
+    sheet.check_totals("correct it, or leave it out", max(rounded_to, float(is_whole)))
+    return sheet
+
+
+def with_guessed_shares(sheet: Sheet, given: Axes) -> Sheet:
+    """Return shares, checked, with a guess where none was published: equal parts of what the others leave."""
+    is_guessed, values = np.isnan(sheet.values), np.nan_to_num(sheet.values)
+    sums = sums_by(values, given, keepdims=True)
+    scale = 100.0 if float(np.median(sums)) > 10.0 else 1.0
+    is_open = sums_by(sheet.is_open, given, keepdims=True) > 0
+    wrong = first_true((np.abs(sums - scale) > 0.03 * scale) & ~((sums < scale) & is_open))
+    if wrong is not None:
+        labels = [sheet.categories[axis][wrong[axis]] for axis in given]
+        raise DataError(
+            f"table {sheet.name}: the shares of {shortlist(labels) or 'all cells'} add up to "
+            f"{float(sums[wrong]):g}, not to {scale:g}; given= names the variables for whose categories they "
+            "do"
+        )
+    guesses = np.maximum(scale - sums, 0.0) / np.maximum(sums_by(is_guessed, given, keepdims=True), 1)
+    return replace(sheet, values=np.where(is_guessed, guesses, values))
+
+
+def people_of_errors(shares: Floats, sheet: Sheet, errors: Any, n: float) -> float:
+    """Return the number of people for which shares have published standard errors, which are of n people."""
+    if isinstance(errors, int | float):
+        numbers = np.full(shares.shape, float(errors))
+    else:
+        called, schema = f"{sheet.name} (standard errors)", Schema.found(sheet.sides)
+        printed = read_published_numbers(called, sheet.variables, errors, {})
+        arranged, absent = printed.arranged(schema, f"table {called}")
+        for variable, labels in absent.items():
+            raise DataError(f"table {called} has no number for {shortlist(labels)} of {variable!r}")
+        numbers = arranged.values
+    return number_of_people(shares, numbers / n, sheet.name)
+
+
+def number_of_people(shares: Floats, errors: Floats, called: str) -> float:
+    """Return the number of people for which shares have such standard errors.
+
+    Examples
+    --------
+    >>> round(number_of_people(np.array([0.2, 0.8]), np.array([0.01, 0.01]), "age"))
+    1600
+    """
+    is_between = (shares > 0) & (shares < 1) & (errors > 0)
+    if not is_between.any() or (errors >= 1).any():
+        raise DataError(
+            f"table {called}: a standard error must be above 0, and below the total where the table has counts, "
+            "below 1 or 100 % where it has shares"
+        )
+    variance = shares[is_between] * (1 - shares[is_between])
+    # Sums, so that small cells, whose errors are rough, do not decide.
+    return float(variance.sum() / (errors[is_between] ** 2).sum())

@@ -19,13 +19,12 @@ from twoway.storage.container import read_container, write_container
 from twoway.tables.crosstabs.cells import empty_cells_notes
 from twoway.tables.crosstabs.sheet_labels import sheet_categories, sheet_label_codes
 from twoway.tables.flat_counts import flat_entries
-from twoway.tables.published.numbers import Labels
 from twoway.tables.published.packing import packed_tables, unpacked_tables
 from twoway.tables.published.pairs import Codes, pairs_of_table, shares_for_pairs
 from twoway.tables.published.places import placed_counts
 from twoway.tables.published.ranges import in_order_of_ranges
 from twoway.tables.published.rules import Box, Rule, possible_boxes
-from twoway.tables.published.table import PublishedMean, PublishedTable, published_labels
+from twoway.tables.published.table import Labels, PublishedMean, PublishedTable, published_labels
 from twoway.tables.tables import Tables
 from twoway.text import counted, crossed_text, shortlist
 

@@ -163,6 +163,8 @@ def test_labels_of_standard_errors_are_read_as_those_of_numbers():
         (["age", "sex"], {("a", "m"): 1}, {"given": "ages"}, "ages"),
         (["age", "age"], {("a", "a"): 1}, {}, "age"),
         ("age", {"a": 1, "b": 1}, {"standard_errors": 5.0}, "standard error"),
+        ("age", {"a": 20, "b": 80}, {"standard_errors": {"a": 4}}, "no number for 'b' of 'age'"),
+        ("age", {"a": 20, "b": 80}, {"standard_errors": {"a": 4, "c": 4}}, "'c' of 'age'"),
         ("age", [1, 2], {}, "list"),
     ],
 )
