@@ -134,20 +134,10 @@ def fit(
     if isinstance(source, United):
         source = source.source if isinstance(source.source, PublishedTables) else source
     if isinstance(source, PublishedTables):
-        fit_tables = partial(
-            fit,
-            rank=rank,
-            solver=solver,
-            seed=seed,
-            starts=starts,
-            smoothing=smoothing,
-            structure=structure,
-            threads=threads,
-            monitor=monitor,
-            seconds=seconds,
-        )
+        options: dict[str, Any] = {"rank": rank, "solver": solver, "seed": seed, "starts": starts}
+        options |= {"smoothing": smoothing, "structure": structure, "threads": threads}
         with Watch.showing(monitor, deadline=deadline) as watch:
-            return fit_published_tables(source, fit_tables, watch, threads, began)
+            return fit_published_tables(source, partial(fit, **options, monitor=watch), watch, threads, began)
     seed = check_whole_number("seed", seed, 0)
     rank = None if rank is None else check_whole_number("rank", rank, 1)
     given_smoothing = _fit_smoothing(smoothing)

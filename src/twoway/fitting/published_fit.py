@@ -52,8 +52,6 @@ def fit_published_tables(
     ``began`` is when the fit did, by the monotonic clock.
     """
     start, report, warnings = _first_published_fit(published, fit_tables)
-    if report.stop_reason in (StopReason.INTERRUPTED, StopReason.TIME_LIMIT):
-        watch.interrupt(report.stop_reason)
     if published.names_beyond_pairs:
         least = min(max(_LEAST_STATES, 2 * max(published.schema.sizes)), _MOST_STATES)
         # Copies of a state have nothing to tell of variables that are in pairs only, and must not begin to.

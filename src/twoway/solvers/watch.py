@@ -35,7 +35,13 @@ class Watch:
     def showing(
         cls, monitor: Monitor | bool | None, checkpoint: Checkpoint | None = None, deadline: float = math.inf
     ) -> Iterator[Self]:
-        """Return a context that gives a watch; True shows a progress bar, a function gets each progress."""
+        """Return a context that gives a watch; True shows a progress bar, a function gets each progress.
+
+        A watch gives one for a part of its computation: with its monitor and its deadline, and both end together.
+        """
+        if isinstance(monitor, Watch):
+            yield cls(monitor._monitor, monitor, checkpoint)
+            return
         if not callable(monitor) and not isinstance(monitor, bool | None):
             raise DataError(f"monitor must be True, False, None or a function that takes a Progress, not {monitor!r}")
         with ProgressBar() if monitor is True else nullcontext(monitor or None) as callback:
@@ -78,6 +84,8 @@ class Watch:
         """Pass the progress on to the monitor."""
         if self._monitor is not None:
             self._monitor(progress)
+
+    __call__ = show  # as a monitor: see `showing`
 
     def counting(self, task: str, whole: int) -> Callable[[int], None]:
         """Return a function that shows how many parts of a task are done, out of ``whole``."""

@@ -21,7 +21,7 @@ from twoway.fitting.fit import fit
 from twoway.model.events import Event, Names
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
-from twoway.report import Monitor, StopReason
+from twoway.report import Monitor
 from twoway.schema import Schema, Variable
 from twoway.solvers.watch import Watch
 from twoway.synthesis.exact import settle_exact_margins
@@ -303,8 +303,8 @@ def _population_model(source: Any, seed: int, threads: int | None, watch: Watch)
     model = getattr(source, "pmf", source)  # of a Bootstrap
     if isinstance(model, JointPMF):
         return model
-    pmf = fit(source, seed=seed, threads=threads, monitor=watch.show)
-    if pmf.report is not None and pmf.report.stop_reason is StopReason.INTERRUPTED:
+    pmf = fit(source, seed=seed, threads=threads, monitor=watch)
+    if watch.interrupted:
         raise KeyboardInterrupt  # nobody wants a population from a model that is half fitted
     return pmf
 

@@ -2,12 +2,14 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import twoway as tw
+from twoway.datasets import dirichlet_rows, draw_records
 from twoway.questions.language import groups_to_parse, parse
 from twoway.questions.open_answers import open_notes
 
@@ -219,6 +221,29 @@ def test_a_fit_that_is_out_of_time_says_so(published):
     pmf = tw.fit(published, seconds=1e-6)
     assert pmf.report.stop_reason == "time limit"
     assert pmf.prob(RULE) == 0.0
+
+
+def test_one_time_limit_holds_for_all_groups_of_tables_together(monkeypatch):
+    groups = [tw.count(draw_records(dirichlet_rows(3, 3, 2, seed=seed), 500, observed=1.0)) for seed in (1, 2)]
+    tables = [
+        tw.PublishedTable.of(
+            [f"{group}{name}" for name in names],
+            dict(np.ndenumerate(counted.array(index))),
+        )
+        for group, counted in enumerate(groups)
+        for index, names in enumerate(counted.names)
+    ]
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+
+    def tick(_):
+        clock.now += 1.0
+
+    for module in ("solvers.watch", "fitting.fit", "fitting.published_fit"):
+        monkeypatch.setattr(f"twoway.{module}.time", clock)
+    pmf = tw.fit(tw.PublishedTables.of(tables), seconds=40, monitor=tick)
+    assert pmf.report.stop_reason == "time limit"
+    assert len(pmf.schema) == 6
+    assert 40 <= clock.now < 50
 
 
 def test_rounded_numbers_are_met_within_their_rounding():
