@@ -25,6 +25,7 @@ from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evi
 from twoway.fitting.structure import (
     FittedStructure,
     Structure,
+    check_structure,
     fit_best_structure,
     fit_mixture_structure,
     fit_single_structure,
@@ -287,7 +288,7 @@ def _fit_report(fitted: FittedStructure, warnings: list[str]) -> Report:
     else:
         expected = evidence.sets.expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
         log_likelihood, support = expected.log_likelihood, evidence.sets.support(expected.counts, pmf)
-    compared, check = fitted.check()
+    compared, check = check_structure(solution.pmf, problem)
     report = Report(
         solver=fitted.solver,
         rank=rank,

@@ -65,34 +65,6 @@ class FittedStructure:
         """How well such fits predict what was held out, where that is known."""
         return self.solution.held_out or (self.rank_choice.held_out if self.rank_choice else None)
 
-    def check(self) -> tuple[Tables, FitCheck | None]:
-        """Return tables of the evidence, and in how many of them the model is off by more than chance."""
-        return _check_structure(self.solution.pmf, self.problem)
-
-    def or_better(self, several: FittedStructure) -> FittedStructure:
-        """Return the better of the two; one hidden variable, this, where several are not clearly better."""
-        evidence, held_out, of_several = self.problem.evidence, self.held_out, several.solution.held_out
-        if held_out is not None and of_several is not None:
-            gain, error = held_out.behind(of_several)
-            # A person is counted in many tables.
-            error *= math.sqrt(evidence.sets.total_copies)
-            # Held-out counts of tables say nothing of more than two variables, where a tree assumes less.
-            least = error if evidence.records is not None else -error
-            return (several if gain > least else self)._reasoned(several, held_out, gain, error)
-        is_early = self.problem.watch.interrupted
-        little = "there is too little data to compare one hidden variable with several"
-        return replace(self, reason=_NOT_COMPARED if is_early else little)
-
-    def _reasoned(self, several: FittedStructure, by_one: HeldOut, gain: float, error: float) -> FittedStructure:
-        """Return what was chosen, with what each predicts."""
-        unit = "record" if several.problem.evidence.records is not None else "count of the tables"
-        if self is not several:
-            verdict = "do not clearly predict better than one"
-        else:
-            verdict = "predict better than one" if gain > error else "predict as well as one, and assume less"
-        what = f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}"
-        return replace(self, reason=_structure_verdict(what, by_one, gain, error, unit))
-
 
 def structure_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ...] | None:
     """Return the pairs of neighbours of a structure, None where it leaves them open; raise where they are no tree."""
@@ -220,7 +192,7 @@ def fit_structure_closer(fitted: FittedStructure) -> FittedStructure:
     is_tables = evidence.records is None and evidence.given_order == 2
     if not is_tables or not evidence.has_all_pairs or not evidence.has_counts or watch.ends():
         return fitted
-    check = fitted.check()[1]
+    check = check_structure(solution.pmf, problem)[1]
     if check is None or check.n_off == 0 or float(evidence.tables(2).weights.min()) < _LARGE_TABLE:
         return fitted
     names = evidence.schema.names
@@ -238,7 +210,7 @@ def fit_structure_closer(fitted: FittedStructure) -> FittedStructure:
 
 def _fit_better_structure(problem: Problem, solver: Solver, tree: Tree) -> FittedStructure:
     """Return the better of the two; one hidden variable where several are not clearly better."""
-    evidence, watch = problem.evidence, problem.watch
+    evidence, watch, is_records = problem.evidence, problem.watch, problem.evidence.records is not None
     if _can_be_tree_structure(evidence):
         reason = ""
         if not evidence.bridges_all_pairs:
@@ -256,12 +228,23 @@ def _fit_better_structure(problem: Problem, solver: Solver, tree: Tree) -> Fitte
                 several = fit_tree_structure(problem, None, tree)
     if several is None:
         return replace(fit_single_structure(problem, None, solver, choice), reason=reason)
-    held_out = several.solution.held_out
-    if choice.held_out is not None and held_out is not None:
-        gain, error = choice.held_out.behind(held_out)
-        if gain > FAR_BEHIND * error:
-            return several._reasoned(several, choice.held_out, gain, error)
-    return fit_single_structure(problem, None, solver, choice).or_better(several)
+    best, held_out, of_several = several, choice.held_out, several.solution.held_out
+    if held_out is None or of_several is None or not held_out.is_behind(of_several, FAR_BEHIND):
+        best = fit_single_structure(problem, None, solver, choice)
+        held_out = best.held_out
+    if held_out is None or of_several is None:
+        little = "there is too little data to compare one hidden variable with several"
+        return replace(best, reason=_NOT_COMPARED if watch.interrupted else little)
+    gain, error = held_out.behind(of_several)
+    # A person is counted in many tables.
+    error *= math.sqrt(evidence.sets.total_copies)
+    verdict, unit = "do not clearly predict better than one", "record" if is_records else "count of the tables"
+    # Held-out counts of tables say nothing of more than two variables, where a tree assumes less.
+    if gain > (error if is_records else -error):
+        best = several
+        verdict = "predict better than one" if gain > error else "predict as well as one, and assume less"
+    what = f"{several.solution.pmf.n_hidden} hidden variables on a tree {verdict}"
+    return replace(best, reason=_structure_verdict(what, held_out, gain, error, unit))
 
 
 def _why_single_structure(problem: Problem, pmf: JointPMF, held_out: HeldOut | None, tree: Tree) -> tuple[str, Tree]:
@@ -270,7 +253,7 @@ def _why_single_structure(problem: Problem, pmf: JointPMF, held_out: HeldOut | N
     And the solver of these, with what is known of how they predict.
     """
     if not problem.watch.interrupted:
-        check = _check_structure(pmf, problem)[1]
+        check = check_structure(pmf, problem)[1]
         if check is None or check.n_off == 0:
             return _ONE_IS_ENOUGH, tree
         tree = tree.scored(replace(problem, rank=USUAL_STATES))
@@ -289,6 +272,7 @@ def _structure_verdict(what: str, rival: HeldOut, gain: float, error: float, uni
     )
 
 
-def _check_structure(pmf: JointPMF, problem: Problem) -> tuple[Tables, FitCheck | None]:
+def check_structure(pmf: JointPMF, problem: Problem) -> tuple[Tables, FitCheck | None]:
+    """Return tables of the evidence, and in how many of them a model is off by more than chance."""
     tables, n_tables = problem.evidence.compared_tables(_MOST_COMPARED, _MOST_COMPARED_CELLS, seed=problem.seed)
     return tables, check_fit_quality(pmf, tables, n_tables)
