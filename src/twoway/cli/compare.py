@@ -47,7 +47,9 @@ def compare(
         form = ",.0f" if key == "records" else ",.10g"
         texts = ["–" if fit[key] is None else format(fit[key], form) for fit in fits]
         if key == "records":
-            beside = [f" effective of at least {fit['people']:,}" if fit["people"] else "" for fit in fits]
+            beside = [
+                f" effective, {fit['people']:,} in the most observed variable" if fit["people"] else "" for fit in fits
+            ]
             texts = list(map("".join, zip(texts, beside, strict=True)))
         rows.append([key.replace("_", "-"), *texts])
     say(f"{aligned_text(rows)}\n\n{comparison}")

@@ -254,6 +254,7 @@ def _fit_command_tables(title: str, tables: Iterable[dict[str, Any]], key: str, 
 
 def _fit_command_hints(learned: dict[str, Any]) -> Iterator[str]:
     """Yield hints that may lead to a better model."""
+    from twoway.data.column_finding import WEIGHT_NAME
     from twoway.fitting.summary import MANY_CATEGORIES
 
     for path, column in learned["proposed_weights"].items():
@@ -267,7 +268,9 @@ def _fit_command_hints(learned: dict[str, Any]) -> Iterator[str]:
         )
     many = {name: is_number for name, is_number in learned["many_categories"].items() if name not in odd}
     if many:
-        ways = [f"--bins {printable(name, 40)!r} bins numbers" for name in many if many[name]][:1]
+        weights = [name for name in many if many[name] and WEIGHT_NAME.fullmatch(name)]
+        ways = [f"--weights {printable(name, 40)!r} uses it as survey weights" for name in weights][:1]
+        ways += [f"--bins {printable(name, 40)!r} bins numbers" for name in many if many[name]][:1]
         ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in many if not many[name]][:1]
         names = shortlist(many, _MOST_NAMES)
         yield f"more than {MANY_CATEGORIES} categories, so few records for each: {names}; {', '.join(ways)}"

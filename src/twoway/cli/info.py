@@ -69,8 +69,8 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
         parts.append(output_wording(str(pmf.report)))
     if pmf.report is not None and content["people"] is not None:
         parts.append(
-            f"weights: at least {content['people']:,} records, which count as {pmf.report.n_records:,.6g} "
-            "because their weights differ"
+            f"weights: {pmf.report.n_records:,.6g} effective records, because weights differ; "
+            f"the most observed variable has {content['people']:,} records"
         )
     if n_replicates:
         parts.append(f"replicates: {n_replicates:,}, for intervals")

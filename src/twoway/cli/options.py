@@ -183,6 +183,8 @@ def check_max_categories_option(table: Any, names: Sequence[str], most: int) -> 
     """Reject columns that are not categorical, all of them in one error: free text, identifiers, measurements."""
     import pyarrow as pa
 
+    from twoway.data.column_finding import WEIGHT_NAME
+
     many: dict[str, int] = {}
     numbers = []
     for name in names:
@@ -210,6 +212,7 @@ def check_max_categories_option(table: Any, names: Sequence[str], most: int) -> 
         first = [*group[:_MOST_NAMED], *(["…"] if len(group) > _MOST_NAMED else [])]
         bins = f"{' '.join(f'--bins {name!r}' for name in first)} bins {pronoun}, " if group is numbers else ""
         ways.append(f"{bins}--drop {','.join(first)!r} leaves {pronoun} out")
+    ways += [f"--weights {name!r} uses it as survey weights" for name in numbers if WEIGHT_NAME.fullmatch(name)][:1]
     raise DataError(
         f"{'; '.join(problems)}: {', '.join(groups)} or an identifier? {'; '.join(ways)}; "
         f"--max-categories {max(many.values())} keeps every value as a category"

@@ -26,7 +26,7 @@ _MOST_COUNTED = 50_000
 _FEW = 20
 _N_BINS = 5
 _FEWEST = 3
-_WEIGHT = re.compile(r"(.*[_.])?w?(weight|wgt|wt|pond)s?([_.].*|\d*)|w", re.IGNORECASE)
+WEIGHT_NAME = re.compile(r"(.*[_.])?w?(weight|wgt|wt|pond)s?([_.].*|\d*)|w", re.IGNORECASE)
 _REPLICATES = re.compile(r"(.*?(?:rep|brr|jk|bsw|boot|pwgtp|fay|wgt|wt|weight)\w*?)[_.]?\d+", re.IGNORECASE)
 _OF_DESIGN = {
     "strata": re.compile(r"(.*[_.])?(strat(a|um|id)?|sdmvstra|v?stratum)", re.IGNORECASE),
@@ -118,7 +118,7 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
     columns, notes = {}, {}
     for name, seen in contents.items():
         columns[name], notes[name] = seen.described(name, files.declared[name], letters.get(name, {}))
-    alike = [name for name in columns if _WEIGHT.fullmatch(name) and contents[name].are_weights]
+    alike = [name for name in columns if WEIGHT_NAME.fullmatch(name) and contents[name].are_weights]
     replicates = _found_replicates(contents)
     weights = files.weights or next((name for name in alike if name not in replicates), None)
     for name in list(columns):

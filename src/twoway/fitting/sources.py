@@ -280,7 +280,8 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
         )
     if records.n_silent:
         warnings.append(
-            f"{records.n_silent} of {records.n_records} records have no observed cell or weight 0, and have no effect"
+            f"{records.n_silent} of {records.n_records} records have no observed cell or have weight 0, "
+            "so they have no effect"
         )
     fitted = records.for_fit()
     warnings += fitted.notes

@@ -536,13 +536,15 @@ def test_weights_and_replicates_are_told_by_info_and_compare(cli, tmp_path):
     effective = 50**2 / 75
     _, out, _ = cli("info", path)
     assert "records     33.3333 effective, with 70 observed cells" in out
-    assert "weights: at least 40 records, which count as 33.3333 because their weights differ" in out
+    assert (
+        "weights: 33.3333 effective records, because weights differ; the most observed variable has 40 records" in out
+    )
     assert "replicates: 20, for intervals" in out
     content = json.loads(cli("info", path, "--json")[1])
     assert (content["people"], content["replicates"]) == (40, 20)
     _, out, _ = cli("compare", path, path)
     assert out.splitlines()[3].split("  ")[0] == "records"
-    assert "33 effective of at least 40" in out
+    assert "33 effective, 40 in the most observed variable" in out
     fits = json.loads(cli("compare", path, path, "--json")[1])["models"]
     assert (fits[0]["records"], fits[0]["people"]) == (pytest.approx(effective), 40)
     tw.fit(people, rank=1, smoothing=0.5).save(path, counts=False)
@@ -657,6 +659,16 @@ def test_a_whole_number_for_each_record_is_an_identifier(cli, tmp_path, limit):
     hint = err if limit == 20 else next(line for line in out.splitlines() if line.startswith("hint"))
     assert "--drop 'id' leaves" in hint
     assert "--bins" not in hint
+
+
+@pytest.mark.parametrize("limit", [20, 1000])
+def test_a_column_called_weight_is_proposed_as_weights(cli, tmp_path, limit):
+    path = tmp_path / "survey.csv"
+    path.write_text("a,weight\n" + "".join(f"{n % 3},{1 + n / 100}\n" for n in range(60)))
+    options = ["--max-categories", str(limit), "--rank", "1", "--smoothing", "1"]
+    _, out, err = cli("fit", str(path), "-o", str(tmp_path / "new"), *options)
+    hint = err if limit == 20 else next(line for line in out.splitlines() if line.startswith("hint"))
+    assert "--weights 'weight' uses it as survey weights" in hint
 
 
 def test_few_records_get_a_warning(cli, tmp_path):
