@@ -257,18 +257,21 @@ class HiddenTree:
             joints.append(joints[parent] @ transition.T)
         return np.hstack([joints[home] @ factor.T for home, factor in zip(tree.homes, tree.factors, strict=True)])
 
-    def likeliest_states(self) -> list[int]:
-        """Return the codes of the variables in the most probable cell and states together."""
-        tops = [log_of(factor).max(axis=0) for factor in self.factors]
+    def likeliest_cells(self) -> Codes:
+        """Return the codes in the most probable cell and states together, given each state of the root.
+
+        Shape (n_variables, n_states of the root).
+        """
         up = [np.zeros(n_states) for n_states in self.n_states]
-        for top, home in zip(tops, self.homes, strict=True):
-            up[home] += top
+        for factor, home in zip(self.factors, self.homes, strict=True):
+            up[home] += log_of(factor).max(axis=0)
         for here in range(self.n_hidden - 1, 0, -1):
             up[self.parents[here]] += (log_of(self.transitions[here - 1]) + up[here][:, None]).max(axis=0)
-        states = [int((log_of(self.weights) + up[0]).argmax())]
-        for here, transition in enumerate(self.transitions, start=1):
-            states.append(int((log_of(transition[:, states[self.parents[here]]]) + up[here]).argmax()))
-        return [int(factor[:, states[home]].argmax()) for factor, home in zip(self.factors, self.homes, strict=True)]
+        states = [np.arange(len(self.weights))]
+        for parent, transition, own in zip(self.parents[1:], self.transitions, up[1:], strict=True):
+            states.append((log_of(transition[:, states[parent]]) + own[:, None]).argmax(axis=0))
+        cells = zip(self.factors, self.homes, strict=True)
+        return np.array([factor.argmax(axis=0)[states[home]] for factor, home in cells])
 
     def draw(self, n: int, rng: np.random.Generator) -> list[Codes]:
         """Return n records drawn from the tree: codes of shape (n,) for each variable."""
@@ -279,31 +282,27 @@ class HiddenTree:
             draw_mixture_codes(factor, states[home], rng) for factor, home in zip(self.factors, self.homes, strict=True)
         ]
 
-    def log_contexts(self, rows: Mapping[int, Floats]) -> list[Floats]:
-        """Return for each variable the logarithm of Σ_x Pr(x) · Π likelihood without its own factor and likelihood.
+    def log_beliefs(self, rows: Floats) -> Floats:
+        """Return the logarithm of Σ_x Pr(x) · Π likelihood for each state of each hidden variable.
 
-        It is one number for each state of the variable's home: the probability of a category is the sum over states of
-        its factor's row times these. ``rows`` is as for `log_mass`.
+        Shape (n_hidden, n_states). ``rows`` holds for each variable the logarithm of its likelihood in each state of
+        its home, (n_variables, n_states). Where hidden variables differ in states, both have more columns than some.
         """
-        _, messages = self._up(self._at_homes(rows))
-        # What comes from below each hidden variable: from child k under ~k, and from visible variables.
-        below: list[dict[int, Floats]] = [{} for _ in self.parents]
-        for child, (parent, message) in enumerate(zip(self.parents, messages, strict=True)):
-            if message is not None:
-                below[parent][~child] = message[0]
-        for variable, row in rows.items():
-            below[self.homes[variable]][variable] = row
-
-        def without(here: int, left_out: int) -> Floats:
-            parts = (part for key, part in below[here].items() if key != left_out)
-            return sum(parts, np.zeros(self.n_states[here]))
-
-        # What comes from above and from all sides of each hidden variable.
-        down: list[Floats] = [log_of(self.weights)]
-        for child, transition in enumerate(self.transitions, start=1):
-            parent = self.parents[child]
-            down.append(log_product((down[parent] + without(parent, ~child))[None], transition.T)[0])
-        return [down[home] + without(home, variable) for variable, home in enumerate(self.homes)]
+        homes, states = np.array(self.homes), self.n_states
+        beliefs = np.array([rows[homes == here].sum(axis=0) for here in range(self.n_hidden)])
+        messages = [np.zeros(0)] * self.n_hidden
+        for here in range(self.n_hidden - 1, 0, -1):
+            messages[here] = log_product(beliefs[None, here, : states[here]], self.transitions[here - 1])[0]
+            beliefs[self.parents[here], : len(messages[here])] += messages[here]
+        beliefs[0, : states[0]] += log_of(self.weights)
+        beliefs[0, states[0] :] = -np.inf
+        for here, (parent, message) in enumerate(zip(self.parents, messages, strict=True)):
+            if here:
+                # A state of the parent from which nothing comes is ruled out below.
+                others = np.where(message > -np.inf, beliefs[parent, : len(message)], -np.inf)
+                others = others - np.where(message > -np.inf, message, 0.0)
+                beliefs[here, : states[here]] += log_product(others[None], self.transitions[here - 1].T)[0]
+        return beliefs
 
     def draw_states(self, codes: Codes, rng: np.random.Generator) -> list[Codes]:
         """Return a state of each hidden variable for each record, drawn given what is observed of it.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,19 +74,18 @@ def search_mode(trees: Trees, max_nodes: int | None = None) -> tuple[list[int], 
 
     After ``max_nodes`` it is the best cell so far.
     """
-    single = trees.single
     if max_nodes is None:
-        max_nodes = MAX_NODES if single is not None else _MAX_TREE_NODES
-    ceilings = _TreeBounds(trees) if single is None else _MixtureBounds(single.weights, single.factors)
+        max_nodes = _MAX_TREE_NODES if trees.single is None else MAX_NODES
+    ceilings = _ModeBounds(trees)
     best, best_log = ceilings.first_cell()
-    offsets = np.cumsum([0, *(len(factor) for factor in trees.factors)])
+    offsets = ceilings.offsets
     spans = list(itertools.pairwise(offsets))
     nodes = [np.ones(offsets[-1], dtype=bool)]
     for _ in range(max_nodes):
         if not nodes:
             break
         allowed = nodes.pop()
-        bounds = _tighten_mode_bounds(allowed, best_log, ceilings, offsets)
+        bounds = _tighten_mode_bounds(allowed, best_log, ceilings)
         if bounds is None:
             continue
         n_allowed = np.add.reduceat(allowed, offsets[:-1], dtype=np.int64)
@@ -111,9 +109,7 @@ def search_mode(trees: Trees, max_nodes: int | None = None) -> tuple[list[int], 
     return best.tolist(), best_log, not nodes
 
 
-def _tighten_mode_bounds(
-    allowed: Bools, best_log: float, ceilings: _MixtureBounds | _TreeBounds, offsets: Ints
-) -> Floats | None:
+def _tighten_mode_bounds(allowed: Bools, best_log: float, ceilings: _ModeBounds) -> Floats | None:
     """Drop what cannot beat the best from ``allowed``, in place; return the bound of each cell, relative to the best.
 
     None means that nothing in this node can.
@@ -123,105 +119,63 @@ def _tighten_mode_bounds(
         if total <= 1 + _ROUNDING:
             return None
         keep = allowed & (bounds > 1 + _ROUNDING)
-        if not np.logical_or.reduceat(keep, offsets[:-1]).all():
+        if not np.logical_or.reduceat(keep, ceilings.offsets[:-1]).all():
             return None
         if (keep == allowed).all():
             return np.where(allowed, bounds, 0.0)
         allowed[:] = keep
 
 
-class _MixtureBounds:
-    """The bounds of one hidden variable."""
-
-    def __init__(self, weights: Floats, factors: Sequence[Floats]) -> None:
-        self._factors = factors
-        self._log_weights = log_of(weights)
-        self._logs = [log_of(factor) for factor in factors]
-        self._log_stacked = np.vstack(self._logs)
-        self._offsets = np.cumsum([0, *(len(factor) for factor in factors)])
-        self._variable_of = np.repeat(np.arange(len(factors)), np.diff(self._offsets))
-
-    def first_cell(self) -> tuple[Ints, float]:
-        """Return the best of the cells that changing one variable at a time leads to, from each component's mode."""
-        starts = np.column_stack([factor.argmax(axis=0) for factor in self._factors])[self._log_weights > -np.inf]
-        best, best_log = starts[0], -np.inf
-        for start in np.unique(starts, axis=0):
-            codes = start.copy()
-            for _ in range(_MAX_SWEEPS):
-                before = codes.copy()
-                rows = np.array([log[code] for log, code in zip(self._logs, codes, strict=True)])
-                # after[n] holds the variables behind n: with those in front, all but n itself.
-                after = np.vstack([np.cumsum(rows[::-1], axis=0)[::-1][1:], np.zeros((1, rows.shape[1]))])
-                front = self._log_weights.copy()
-                for n, factor in enumerate(self._factors):
-                    others = front + after[n]
-                    others -= others.max()
-                    codes[n] = (factor @ np.exp(others)).argmax()
-                    front += self._logs[n][codes[n]]
-                if (codes == before).all():
-                    break
-            log_probability = self.log_probability(codes)
-            if log_probability > best_log:
-                best, best_log = codes, log_probability
-        return best, best_log
-
-    def log_probability(self, codes: Ints) -> float:
-        """Return the logarithm of the probability of a cell."""
-        rows = sum((log[code] for log, code in zip(self._logs, codes, strict=True)), self._log_weights)
-        return float(np.logaddexp.reduce(rows))
-
-    def over(self, allowed: Bools, best_log: float) -> tuple[float, Floats]:
-        """Return bounds, divided by the best probability: of all allowed cells, and of those with each category."""
-        logs = np.where(allowed[:, np.newaxis], self._log_stacked, -np.inf)
-        top = np.maximum.reduceat(logs, self._offsets[:-1], axis=0)
-        # Components that cannot produce any cell of the node drop out here.
-        component = self._log_weights + top.sum(axis=0)
-        alive = component > -np.inf
-        shares = np.exp(component[alive] - best_log)
-        return float(shares.sum()), np.exp(logs[:, alive] - top[self._variable_of][:, alive]) @ shares
-
-
-class _TreeBounds:
-    """The bounds of hidden variables on trees."""
+class _ModeBounds:
+    """The probabilities of cells under some trees, and their bounds."""
 
     def __init__(self, trees: Trees) -> None:
-        self._trees = trees
-        self._log_shares = log_of(trees.shares).tolist()
-        self._logs = [[log_of(factor) for factor in tree.factors] for tree in trees.trees]
-        self._offsets = np.cumsum([0, *(len(factor) for factor in trees.factors)])
+        self._trees, self._log_shares = trees.trees, log_of(trees.shares)
+        sizes = [len(factor) for factor in trees.factors]
+        self.offsets = np.cumsum([0, *sizes])
+        self._variable_of = np.repeat(np.arange(len(sizes)), sizes)
+        # The logarithms of each tree's factors below one another, as wide as the hidden variable with the most states.
+        self._logs = [np.full((self.offsets[-1], max(tree.n_states)), -np.inf) for tree in trees.trees]
+        for tree, logs in zip(trees.trees, self._logs, strict=True):
+            for first, factor in zip(self.offsets, tree.factors, strict=False):
+                logs[first : first + len(factor), : factor.shape[1]] = log_of(factor)
 
     def first_cell(self) -> tuple[Ints, float]:
-        """Return the best of the trees' most probable cells and states together, and of those next to them."""
-        cells = [np.array(tree.likeliest_states()) for tree in self._trees.trees]
+        """Return the best of the most probable cells given each state of a root, and of those that changes lead to."""
+        cells = np.hstack([tree.likeliest_cells() for tree in self._trees]).T
         best = max(cells, key=self.log_probability)
         best_log = self.log_probability(best)
         for _ in range(_MAX_SWEEPS):
-            observed = np.zeros(self._offsets[-1], dtype=bool)
-            observed[self._offsets[:-1] + best] = True
-            # All variables move at once, each as if the others stayed.
-            bounds = np.split(self._sums(observed, best_log)[1], self._offsets[1:-1])
-            cell = np.array([bound.argmax() for bound in bounds])
+            # How many times as probable the cell is with each other category.
+            times = self.over(np.isin(np.arange(self.offsets[-1]), self.offsets[:-1] + best), best_log)[1]
+            place = int(times.argmax())
+            one = best.copy()
+            one[self._variable_of[place]] = place - self.offsets[self._variable_of[place]]
+            # All variables move at once, each as if the others stayed, or the one that gains most.
+            every = np.array([own.argmax() for own in np.split(times, self.offsets[1:-1])])
+            cell = max(every, one, key=self.log_probability)
             if not (cell_log := self.log_probability(cell)) > best_log:
                 break
             best, best_log = cell, cell_log
         return best, best_log
 
     def log_probability(self, codes: Ints) -> float:
-        return float(self._trees.log_joint(list(codes[:, None]))[0])
+        """Return the logarithm of the probability of a cell."""
+        parts = zip(self._log_shares, self._trees, self._logs, strict=True)
+        beliefs = [share + tree.log_beliefs(logs[self.offsets[:-1] + codes])[0] for share, tree, logs in parts]
+        return float(np.logaddexp.reduce(np.concatenate(beliefs)))
 
     def over(self, allowed: Bools, best_log: float) -> tuple[float, Floats]:
-        total, bounds = self._sums(allowed, best_log)
-        return total, np.where(allowed, bounds, 0.0)
+        """Return bounds, divided by the best probability: of all allowed cells, and of those with each category.
 
-    def _sums(self, allowed: Bools, best_log: float) -> tuple[float, Floats]:
-        """Return the bound of all allowed cells, and that with each category in place of those allowed for it."""
-        total, bounds = 0.0, np.zeros(self._offsets[-1])
-        for log_share, tree, logs in zip(self._log_shares, self._trees.trees, self._logs, strict=True):
-            masks = np.split(allowed, self._offsets[1:-1])
-            rows = {n: log[mask].max(axis=0) for n, (log, mask) in enumerate(zip(logs, masks, strict=True))}
-            contexts = tree.log_contexts(rows)
-            total += math.exp(min(log_share + tree.log_mass(rows) - best_log, 700.0))
-            terms = [log + context for log, context in zip(logs, contexts, strict=True)]
-            sums = np.concatenate([np.logaddexp.reduce(term, axis=1) for term in terms])
-            bounds += np.exp(np.minimum(sums + log_share - best_log, 700.0))
+        The latter are right for allowed categories; of others, only where no factor is 0.
+        """
+        total, bounds = 0.0, np.zeros(self.offsets[-1])
+        for log_share, tree, logs in zip(self._log_shares, self._trees, self._logs, strict=True):
+            top = np.maximum.reduceat(np.where(allowed[:, None], logs, -np.inf), self.offsets[:-1], axis=0)
+            beliefs = tree.log_beliefs(top) + (log_share - best_log)
+            total += float(np.exp(np.minimum(beliefs[0], 700.0)).sum())
+            # Without the variable itself.
+            others = beliefs[tree.homes, :] - np.where(top > -np.inf, top, 0.0)
+            bounds += np.exp(np.minimum(logs + others[self._variable_of], 700.0)).sum(axis=1)
         return total, bounds

@@ -108,18 +108,33 @@ def test_given_with_zeros():
     assert given(tree, {0: np.array([0]), 1: np.array([1])})[1] == -math.inf
 
 
-def test_contexts(tree, truth):
+def test_beliefs(tree, truth):
     rng = np.random.default_rng(1)
-    likelihoods = [rng.random(size) for size in SIZES]
-    rows = {v: np.log(likelihoods[v] @ tree.factors[v]) for v in range(5)}
-    contexts = tree.log_contexts(rows)
-    for variable in range(6):
+    likelihoods = [rng.random(size) for size in SIZES[:5]] + [np.ones(SIZES[5])]
+    rows = np.zeros((6, max(tree.n_states)))
+    for row, likelihood, factor in zip(rows, likelihoods, tree.factors, strict=True):
+        row[: factor.shape[1]] = np.log(likelihood @ factor)
+    beliefs = tree.log_beliefs(rows)
+    for variable, (home, factor) in enumerate(zip(tree.homes, tree.factors, strict=True)):
         weighted = truth
         for other in range(5):
             if other != variable:
                 weighted = weighted * likelihoods[other].reshape([-1 if axis == other else 1 for axis in range(6)])
-        expected = marginal_of(weighted, [variable])
-        np.testing.assert_allclose(tree.factors[variable] @ np.exp(contexts[variable]), expected, rtol=1e-12)
+        without = (beliefs[home] - rows[variable])[: factor.shape[1]]
+        np.testing.assert_allclose(factor @ np.exp(without), marginal_of(weighted, [variable]), rtol=1e-12)
+
+
+def test_beliefs_with_zeros():
+    copy = np.eye(2)
+    tree = HiddenTree((-1, 0, 0), (0, 1, 2), np.array([0.3, 0.7]), (copy, np.array([[0.5, 0], [0.5, 1]])), (copy,) * 3)
+    possible = np.log([[1.0, 1], [1, 1], [1, 0.2]])
+    shares = [[0.3 * 0.6, 0.7 * 0.2], [0.3 * 0.6, 0.7 * 0.2], [0.15, 0.2 * 0.85]]
+    np.testing.assert_allclose(np.exp(tree.log_beliefs(possible)), shares, rtol=1e-13)
+    possible[1, 1] = -np.inf
+    shares = [[0.18, 0], [0.18, 0], [0.15, 0.03]]
+    np.testing.assert_allclose(np.exp(tree.log_beliefs(possible)), shares, rtol=1e-13)
+    possible[2, 0] = possible[0, 0] = -np.inf
+    assert (tree.log_beliefs(possible) == -np.inf).all()
 
 
 def test_draws_follow_the_joint(tree, truth):

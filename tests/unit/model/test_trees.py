@@ -107,6 +107,22 @@ def test_mode_by_branch_and_bound(pmf):
     assert math.exp(log_probability) == pytest.approx(expected.probability, rel=1e-11)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_mode_with_zeros_by_branch_and_bound(seed):
+    rng = np.random.default_rng(seed)
+    trees = [random_tree(parents, seed=seed + 9 * n) for n, parents in enumerate(PARENTS.values())]
+    for tree in trees:
+        for matrix in (*tree.transitions, *tree.factors):
+            matrix[rng.random(matrix.shape) < 0.4] = 0.0
+            matrix[0, ~matrix.any(axis=0)] = 1.0
+            matrix /= matrix.sum(axis=0)
+    joint = Trees(np.array([0.5, 0.2, 0.3]), tuple(trees)).joint()
+    codes, log_probability, proven = search_mode(Trees(np.array([0.5, 0.2, 0.3]), tuple(trees)))
+    assert proven
+    assert joint[tuple(codes)] == pytest.approx(joint.max(), rel=1e-9)
+    assert math.exp(log_probability) == pytest.approx(joint.max(), rel=1e-9)
+
+
 def test_mode_of_many_variables():
     n = 20
     tree = random_tree((-1, *range(n - 1)), n_states=(3,) * n, sizes=(4,) * n, homes=range(n), concentration=0.3)
