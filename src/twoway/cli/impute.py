@@ -63,6 +63,8 @@ def impute(
         raise DataError(
             f"--draws draws whole copies: it cannot be combined with {'--proba' if proba else f'--how {how}'}"
         )
+    if proba and how is not None:
+        raise DataError("--proba cannot be combined with --how: it writes the probability of each category")
     bootstrap = None if draws is None else tw.Bootstrap.load(model)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     files = reading.files(data)

@@ -10,7 +10,7 @@ from typer import BadParameter
 import twoway as tw
 from twoway.cli.options import rules_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_output
-from twoway.cli.reading import Reading
+from twoway.cli.reading import OF_PUBLISHED, Reading
 from twoway.storage.container import container_kind
 from twoway.text import plain_data
 
@@ -18,7 +18,7 @@ from twoway.text import plain_data
 def population(
     model: Path | None = None,
     *,
-    reading: Annotated[Reading, "tables", "layout", "area", "kind", "total", "errors"],
+    reading: Annotated[Reading, "tables", *OF_PUBLISHED],
     n: int,
     out: Path,
     exact: list[str] | None = None,

@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 OF_DATA = ("only", "drop", "missing", "missing_only", "bins", "counts", "weights", "where", "columns", "max_categories")
 """The options of commands that read files of records: `Reading.records`."""
-TO_READ = (
-    *OF_DATA,
-    *("tables", "layout", "area", "kind", "total", "errors", "impossible", "exact", "db", "table"),
-)
+OF_PUBLISHED = ("layout", "area", "kind", "total", "errors")
+"""The options that say how to read published tables: `Reading.published`."""
+OF_RULES = ("impossible", "exact")
+"""The options that say what else is known of tables."""
+TO_READ = (*OF_DATA, "tables", *OF_PUBLISHED, *OF_RULES, "db", "table")
 """The options of commands that read what a model can be fitted to: `Reading.source`."""
 OF_DESIGN = ("strata", "units", "population", "replicate_weights", "replicate_kind")
 """The options that say how a survey was drawn: `Reading.design`."""
@@ -245,19 +246,24 @@ class Reading:
 
         if bool(data) + (self.tables is not None) + (self.db is not None) != 1:
             raise BadParameter("give either DATA (files of records or tables), --tables or --db")
+        is_tables = self.db is None and {container_kind(path) for path in data} <= {"tables", "published"}
+        for names, has_no_use, where in (
+            (OF_DATA, is_tables, "with tables"),
+            (OF_PUBLISHED, self.tables is None, "without --tables"),
+            (("table",), self.db is None, "without --db"),
+            (OF_RULES, self.db is not None or len(data) > 1, "with a database or several files"),
+        ):
+            if has_no_use:
+                self._reject(names, where)
         if self.db is not None:
             with self.database(self.db, self.table) as table:
                 return United(open_source(table), ())
         if self.tables is not None:
             return United(self._with_rules(tw.read_published(self.tables, area=self.area, **self.published)), ())
-        if any(option is not None for option in (self.layout, self.area, self.errors)):
-            raise DataError("--layout, --area and --errors need --tables")
         if len(data) == 1:
             is_published = container_kind(data[0]) == "published"
             source = tw.PublishedTables.load(data[0]) if is_published else self._open(data[0])
             return United(self._with_rules(source), ())
-        if self.impossible or self.exact:
-            raise DataError("--impossible and --exact are for tables: give --tables, or one file of tables")
         if self.bins:
             raise DataError(
                 "--bins would find different bins in each file; bin the numbers before fitting several files"
@@ -268,6 +274,12 @@ class Reading:
         self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
         return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})
 
+    def _reject(self, names: Sequence[str], where: str) -> None:
+        """Raise if one of these options was given where it would have no effect."""
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) != getattr(Reading, name)]
+        if given:
+            raise DataError(f"{', '.join(given)} cannot be used {where}")
+
     def _with_rules(self, source: Any) -> Any:
         """Return tables with the combinations that are impossible, and with the tables that must hold exactly."""
         if not (self.impossible or self.exact):
@@ -275,7 +287,7 @@ class Reading:
         if isinstance(source, tw.Tables):
             source = tw.PublishedTables.of([source])
         if not isinstance(source, tw.PublishedTables):
-            raise DataError("--impossible and --exact are for tables, and these are records")
+            self._reject(OF_RULES, "with records, only with tables")
         return source.subject_to(**rules_option(source, self.impossible, self.exact))
 
     def _open(self, data: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords | tw.Tables:
@@ -303,8 +315,7 @@ class Reading:
         """Give the table of a database, which is closed at the end."""
         from twoway.data.sql.connections import connected_table
 
-        if self.extend:
-            raise DataError("--extend is not available for databases")
+        self._reject(("extend",), "with a database")
         if self.bins:
             raise DataError("--bins is not available for databases: give cuts with --columns, or create a view")
         if name is None:

@@ -244,3 +244,30 @@ def test_a_condition_brings_no_code_from_elsewhere(cli):
         assert code in (3, 4)
         assert "download" not in err
         assert "requires the extension" in err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("fit s.tables --drop age", "--drop cannot be used with tables"),
+        ("fit s.tables --weights w --max-categories 5", "--weights, --max-categories cannot be used with tables"),
+        ("check s.tables --missing=-9", "--missing cannot be used with tables"),
+        ("fit --tables s.csv --only age", "--only cannot be used with tables"),
+        ("fit s.csv --kind row --total 9", "--kind, --total cannot be used without --tables"),
+        ("fit s.csv --table survey", "--table cannot be used without --db"),
+        ("fit s.csv --exact age", "--exact cannot be used with records"),
+        ("fit s.csv s.tables --exact age", "--exact cannot be used with a database or several files"),
+        ("fit --db duckdb:///x.db --table t --impossible age=40+", "--impossible cannot be used with a database"),
+        ("impute m.twoway s.csv --proba --how mean", "--proba cannot be combined with --how"),
+    ],
+)
+def test_an_option_without_effect_is_an_error(command, message, cli, folder):
+    tw.Tables.count(tw.Records(folder / "s.csv")).save(folder / "s.tables")
+    code, _, err = cli(*command.split())
+    assert (code, message in err) == (3, True), err
+
+
+def test_options_of_records_are_for_the_records_beside_tables(cli, folder):
+    tw.Tables.count(tw.Records(folder / "s.csv")).save(folder / "s.tables")
+    code, _, err = cli("fit", "s.csv", "s.tables", "--missing", "refused", "-o", "both.twoway", "--rank", "2")
+    assert code == 0, err
