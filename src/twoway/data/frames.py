@@ -183,7 +183,8 @@ def fill_frame(frame: Any, fills: Mapping[str, Fill], columns: Sequence[str]) ->
             return frame.with_columns(_fill_polars_frame(frame[name], *filled) for name, filled in fills.items())
         case _:
             for position, (rows, values) in by_position.items():
-                column = _fill_pyarrow_frame(frame.column(position), columns[position], rows, values)
+                column = frame.column(position)
+                column = _fill_arrow_column(column, columns[position], column.type, rows, values)
                 frame = frame.set_column(position, frame.field(position).with_type(column.type), column)
             return frame
 
@@ -224,12 +225,6 @@ def make_drawn_frame(variables: Sequence[Variable], codes: Sequence[Array], libr
         and list(variable.categories) != sort_labels(variable.categories)
     }
     return frame_with_categories(frame, ordered) if ordered else frame
-
-
-def _frame_cannot_hold(name: str, dtype: object, values: Array) -> DataError:
-    return DataError(
-        f"column {name!r} of type {dtype} cannot hold {shortlist(list(dict.fromkeys(values.tolist())), 3)}"
-    )
 
 
 def _dates_in_frame(values: Array, kind: Any) -> Array:
@@ -294,34 +289,21 @@ def _fill_pandas_frame(series: pd.Series[Any], rows: Ints, values: Array) -> pd.
 
 
 def _fill_polars_frame(series: pl.Series, rows: Ints, values: Array) -> pl.Series:
-    if series.dtype.is_temporal():
-        if series.dtype == pl.Duration:
-            return series.scatter(rows, pl.Series(pd.to_timedelta(values).to_numpy()).cast(series.dtype))
-        dates = _dates_in_frame(values, series.dtype.to_python()).tolist()
-        return series.scatter(rows, pl.Series(dates, dtype=series.dtype))
-    filler = pl.Series(series.name, values.tolist())
-    if series.dtype == pl.Null:
-        series = series.cast(filler.dtype)
-    dtypes: list[pl.DataType] = [series.dtype]
-    if series.dtype.is_numeric():
-        dtypes.append(pl.Float64())
-    elif isinstance(series.dtype, pl.Categorical | pl.Enum):
-        dtypes.append(pl.String())
-    for dtype in dtypes:
-        try:
-            fitting = filler.cast(dtype)
-            # A cast may cut a fraction off, or write a number as text: neither is the label any more.
-            if fitting.cast(filler.dtype).equals(filler) and filler.dtype.is_numeric() == dtype.is_numeric():
-                return series.cast(dtype).scatter(rows, fitting)
-        except pl.exceptions.PolarsError:
-            continue
-    raise _frame_cannot_hold(series.name, series.dtype, values)
+    is_category = isinstance(series.dtype, pl.Categorical | pl.Enum)
+    plain = series.cast(pl.String) if is_category else series
+    column = pa.chunked_array([plain.to_arrow(compat_level=pl.CompatLevel.oldest())])
+    filled = pl.Series(series.name, _fill_arrow_column(column, series.name, series.dtype, rows, values))
+    try:
+        return filled.cast(series.dtype) if is_category else filled
+    except pl.exceptions.PolarsError:  # an Enum that does not have all labels
+        return filled
 
 
-def _fill_pyarrow_frame(column: pa.ChunkedArray, name: str, rows: Ints, values: Array) -> pa.ChunkedArray:
+def _fill_arrow_column(column: pa.ChunkedArray, name: str, shown: object, rows: Ints, values: Array) -> pa.ChunkedArray:
+    """Return a column with some cells replaced; an error calls its type as it is ``shown``."""
     original = column.type
     if pa.types.is_dictionary(original):
-        plain = _fill_pyarrow_frame(column.cast(original.value_type), name, rows, values)
+        plain = _fill_arrow_column(column.cast(original.value_type), name, shown, rows, values)
         return plain if plain.type != original.value_type else pc.dictionary_encode(plain).cast(original)
     kinds = {pa.types.is_date: date, pa.types.is_time: time, pa.types.is_timestamp: datetime}
     kind = next((kind for is_kind, kind in kinds.items() if is_kind(original)), object)
@@ -335,14 +317,19 @@ def _fill_pyarrow_frame(column: pa.ChunkedArray, name: str, rows: Ints, values: 
     places = np.arange(len(column))
     places[rows] = len(column) + np.arange(len(rows))
 
-    def is_number(dtype: pa.DataType) -> bool:
-        return bool(pa.types.is_integer(dtype) or pa.types.is_floating(dtype))
+    def holds(dtype: pa.DataType) -> tuple[bool, bool]:
+        """Return whether a type holds numbers, and whether it holds truth values."""
+        types = pa.types
+        is_number = types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype)
+        return is_number, types.is_boolean(dtype)
 
     for dtype in (column.type, pa.float64()):
         try:
             fitting = filler.cast(dtype)
-            if fitting.cast(filler.type).equals(filler) and is_number(filler.type) == is_number(dtype):
+            # A cast may cut a fraction off, or write a number as text: neither is the label any more.
+            if fitting.cast(filler.type).equals(filler) and holds(filler.type) == holds(dtype):
                 return pa.chunked_array([*column.cast(dtype).chunks, fitting]).take(pa.array(places))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
-    raise _frame_cannot_hold(name, original, values)
+    wanted = shortlist(list(dict.fromkeys(values.tolist())), 3)
+    raise DataError(f"column {name!r} of type {shown} cannot hold {wanted}")
