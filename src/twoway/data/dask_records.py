@@ -95,10 +95,9 @@ class DaskRecords(StoredRecords):
         source = _chosen_dask_columns(source, self._reader, where)
         self._names = tuple(map(str, source.columns))
         self._frames: list[Any] = source.to_delayed()
-        scans = _dask_tasks(scan_dask_partition, self._frames, (self._names, self._reader))
+        scans = _dask_tasks(scan_dask_partition, self._frames, self._names, self._reader)
         self._sizes = scan = _combined_by_dask(scans, Scan.__add__)
-        if scan.n_records:
-            scan.weight_totals.check()
+        scan.weight_totals.check(scan.n_records)
         self.schema = self._reader.found(scan, self._names) if schema is None else schema
 
     def __repr__(self) -> str:
@@ -111,7 +110,7 @@ class DaskRecords(StoredRecords):
         Reads the partitions once and keeps nothing. ``threads`` are those of Dask's local scheduler; a cluster's
         workers have their own.
         """
-        tasks = _dask_tasks(sum_dask_partition, self._code(for_fit=False), (per_block, combine, 1.0))
+        tasks = _dask_tasks(sum_dask_partition, self._code(for_fit=False), per_block, combine, 1.0)
         return _combined_by_dask(tasks, combine, threads)
 
     @cached_property
@@ -119,7 +118,7 @@ class DaskRecords(StoredRecords):
         parts = self._code(for_fit=True)
         if _has_dask_cluster():
             kept = _run_dask("persist", parts)
-            totals: Totals = _combined_by_dask(_dask_tasks(lambda part, *_: part.totals, kept), Totals.__add__)
+            totals: Totals = _combined_by_dask(_dask_tasks(lambda part, _number: part.totals, kept), Totals.__add__)
             return _FittedDaskPartitions(self.schema, kept, totals), totals
         computed: Sequence[DaskPartition] = _run_dask("compute", parts)
         totals = functools.reduce(Totals.__add__, (part.totals for part in computed))
@@ -128,7 +127,7 @@ class DaskRecords(StoredRecords):
         return records.canonical().effective(), totals
 
     def _code(self, *, for_fit: bool) -> list[Any]:
-        return _dask_tasks(code_dask_partition, self._frames, (self._names, self._reader, self.schema, for_fit))
+        return _dask_tasks(code_dask_partition, self._frames, self._names, self._reader, self.schema, for_fit)
 
 
 class _FittedDaskPartitions(FittedRecords):
@@ -140,14 +139,14 @@ class _FittedDaskPartitions(FittedRecords):
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
         _require_dask_cluster()
-        tasks = _dask_tasks(sum_dask_partition, self._parts, (per_block, combine, 1.0 / self.unit))
+        tasks = _dask_tasks(sum_dask_partition, self._parts, per_block, combine, 1.0 / self.unit)
         return _combined_by_dask(tasks, combine, threads)
 
     def sample(self, n_observed: int, *, seed: int) -> Records:
         share = 1.0 if self.n_observed <= n_observed else n_observed / self.n_observed
-        how = (self.schema, share, seed, 1.0 / self.unit)
         _require_dask_cluster()
-        drawn = _run_dask("compute", _dask_tasks(sample_dask_partition, self._parts, how))
+        tasks = _dask_tasks(sample_dask_partition, self._parts, self.schema, share, seed, 1.0 / self.unit)
+        drawn = _run_dask("compute", tasks)
         return _joined_dask_partitions(self.schema, drawn).canonical().effective()
 
 
@@ -168,9 +167,9 @@ def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
     return source[[by_name[name] for name in (*column_of.values(), *reader.number_columns.values())]]
 
 
-# What a worker does with a partition: these functions travel to the workers by name. Each gets a partition, its number,
-# and what is the same for all. Partitions are coded as plain tuples of arrays, whose size Dask can tell: by it the
-# scheduler decides what to move, and a worker what to spill.
+# What a worker does with a partition: these functions travel to the workers by name. `run_on_dask_partition` gives them a
+# partition, its number, and what is the same for all. Partitions are coded as plain tuples of arrays, whose size Dask
+# can tell: by it the scheduler decides what to move, and a worker what to spill.
 
 
 class DaskPartition(NamedTuple):
@@ -186,33 +185,40 @@ class DaskPartition(NamedTuple):
         return (block.scaled(self.each * factor) for block in self.blocks)
 
 
-def scan_dask_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader]) -> Scan:
+def run_on_dask_partition(function: Callable[..., T], partition: Any, number: int, shared: tuple[Any, ...]) -> T:
+    """Return what a function gives for a partition; errors name it, and the worker whose memory ran out."""
+    try:
+        with errors_at(f"partition {number}"):
+            return function(partition, number, *shared)
+    except MemoryError as error:
+        raise ClusterError(f"partition {number}: {_dask_worker()} ran out of memory; {_MEMORY_ADVICE}") from error
+
+
+def scan_dask_partition(frame: Any, number: int, names: tuple[str, ...], reader: Reader) -> Scan:
     """Return what a partition adds to the schema and to the number and the weight of the records."""
-    names, reader = how
-    with _naming_dask_partition(number):
-        return reader.scan(*reader.split(_open_dask_partition(frame, names)))
+    return reader.scan(*reader.split(_open_dask_partition(frame, names)))
 
 
-def code_dask_partition(frame: Any, number: int, how: tuple[tuple[str, ...], Reader, Schema, bool]) -> DaskPartition:
+def code_dask_partition(
+    frame: Any, number: int, names: tuple[str, ...], reader: Reader, schema: Schema, for_fit: bool
+) -> DaskPartition:
     """Return a partition's records in blocks of cells: all of them as they are, or those to be fitted."""
-    names, reader, schema, for_fit = how
-    with _naming_dask_partition(number):
-        columns, weights, people = reader.split(_open_dask_partition(frame, names))
-        pointers, cells, _ = reader.encode(columns, schema)
-        records = Records.from_cells(schema, pointers, cells, weights, people)
-        totals, each = Totals(), 1.0
-        if for_fit:
-            records, totals = Totals.of_fitted(records)
-            records, each = records.apart_from_weight()
-            totals = totals._replace(n_fitted=records.n_records, n_fitted_observed=records.n_observed)
-        return DaskPartition([_dask_partition_block(block) for block in records.blocks()], totals, each)
+    columns, weights, people = reader.split(_open_dask_partition(frame, names))
+    pointers, cells, _ = reader.encode(columns, schema)
+    records = Records.from_cells(schema, pointers, cells, weights, people)
+    totals, each = Totals(), 1.0
+    if for_fit:
+        records, totals = Totals.of_fitted(records)
+        records, each = records.apart_from_weight()
+        totals = totals._replace(n_fitted=records.n_records, n_fitted_observed=records.n_observed)
+    return DaskPartition([_dask_partition_block(block) for block in records.blocks()], totals, each)
 
 
-def sum_dask_partition(part: DaskPartition, number: int, work: tuple[PerBlock[T], Combine[T], float]) -> T:
+def sum_dask_partition(
+    part: DaskPartition, number: int, per_block: PerBlock[T], combine: Combine[T], factor: float
+) -> T:
     """Return the combination of what a function gives for each block of a partition, its weights times a factor."""
-    per_block, combine, factor = work
-    with _naming_dask_partition(number):
-        return functools.reduce(combine, map(per_block, part.scaled(factor)))
+    return functools.reduce(combine, map(per_block, part.scaled(factor)))
 
 
 def combine_dask_partitions(results: Sequence[T], combine: Combine[T]) -> T:
@@ -222,9 +228,10 @@ def combine_dask_partitions(results: Sequence[T], combine: Combine[T]) -> T:
     return functools.reduce(combine, map(copy.deepcopy, results))
 
 
-def sample_dask_partition(part: DaskPartition, number: int, how: tuple[Schema, float, int, float]) -> Block:
+def sample_dask_partition(
+    part: DaskPartition, number: int, schema: Schema, share: float, seed: int, factor: float
+) -> Block:
     """Return a random share of a partition's records, the same whichever worker draws it, weights times a factor."""
-    schema, share, seed, factor = how
     records = _joined_dask_partitions(schema, part.blocks)
     if share < 1:
         records = records.thinned(share, np.random.default_rng([seed, number]))
@@ -252,16 +259,6 @@ def _open_dask_partition(frame: Any, names: tuple[str, ...]) -> RawColumns:
     return columns.select(names)
 
 
-@contextmanager
-def _naming_dask_partition(number: int) -> Iterator[None]:
-    """Name the partition in an error, and the worker whose memory ran out."""
-    try:
-        with errors_at(f"partition {number}"):
-            yield
-    except MemoryError as error:
-        raise ClusterError(f"partition {number}: {_dask_worker()} ran out of memory; {_MEMORY_ADVICE}") from error
-
-
 def _dask_worker() -> str:
     try:
         from distributed import get_worker
@@ -274,15 +271,16 @@ def _dask_worker() -> str:
 # Tasks
 
 
-def _dask_tasks(function: Callable[..., Any], items: Sequence[Any], shared: object = None) -> list[Any]:
+def _dask_tasks(function: Callable[..., Any], items: Sequence[Any], *shared: object) -> list[Any]:
     """Return the tasks of a function that gets each item, its number, and what is the same for all."""
     import dask
 
     # A task of its own: it goes to one worker, from which the others fetch it, each once. Unlike data that are
     # scattered it can be computed again when the workers that hold it die.
     sent = _sent_by_dask(shared)
-    run, task = f"{function.__name__}-{uuid4().hex}", dask.delayed(function, pure=False, traverse=False)
-    return [task(item, number, sent, dask_key_name=f"{run}-{number}") for number, item in enumerate(items)]
+    run, task = f"{function.__name__}-{uuid4().hex}", dask.delayed(run_on_dask_partition, pure=False, traverse=False)
+    tasks = enumerate(items)
+    return [task(function, item, number, sent, dask_key_name=f"{run}-{number}") for number, item in tasks]
 
 
 def _combined_by_dask(items: Sequence[Any], combine: Combine[T], threads: int | None = None) -> T:

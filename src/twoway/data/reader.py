@@ -198,8 +198,7 @@ def read(
     else:
         match_reader_columns(reader.schema, opened.names)
         schema = reader.extended_schema(opened) if reader.unseen == "extend" else reader.schema
-    if scan.n_records:
-        scan.weight_totals.check()
+    scan.weight_totals.check(scan.n_records)
     pointers, cells, codes = reader.encode(opened, schema)
     return schema, pointers, cells, weights, people, reader.set_to_missing(codes, names)
 

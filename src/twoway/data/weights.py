@@ -106,9 +106,9 @@ class WeightTotals:
         """The effective number of records."""
         return self.total / self.unit
 
-    def check(self) -> None:
-        """Raise if no record weighs anything, and warn if weights look like counts."""
-        if self.total == 0:
+    def check(self, n_records: int) -> None:
+        """Raise if none of the records weighs anything, and warn if weights look like counts."""
+        if n_records and self.total == 0:
             raise DataError("the counts or weights of the records are all zero; at least one must be positive")
         if self.is_weighted and self.is_whole and not self.is_constant:
             warn_caller(_NOT_COUNTS, FutureWarning, once=True)

@@ -160,7 +160,7 @@ def _check_weights_inside(table: DatabaseTable, wide: Any, n_records: int) -> We
                 )
     total, squares = (max(numbers(name)) for name in ("total", "squares"))
     totals = WeightTotals(total, squares, largest, smallest, table.weights is not None, is_whole)
-    totals.check()
+    totals.check(n_records)
     return totals
 
 

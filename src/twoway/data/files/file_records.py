@@ -141,8 +141,7 @@ class FileRecords(StoredRecords):
             return scan
 
         scan = reduce_in_order(self._pieces(table), scan_piece, Scan.__add__, threads=None)
-        if scan.n_records:
-            scan.weight_totals.check()
+        scan.weight_totals.check(scan.n_records)
         return scan
 
     @property
@@ -171,8 +170,7 @@ class FileRecords(StoredRecords):
             return one[0] + other[0], []
 
         totals, _ = put(self.map_pieces(code, put), (Totals(), []))
-        if totals.n_records:
-            totals.weight_totals.check()
+        totals.weight_totals.check(totals.n_records)
         return store.records(self, totals), totals
 
     def map_reduce(self, per_block: PerBlock[T], combine: Combine[T], *, threads: int | None = None) -> T:
