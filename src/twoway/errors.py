@@ -9,7 +9,7 @@ import operator
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
 from warnings import warn
 
 from twoway.text import ADDRESS, brief, escaped, shortlist, text_beside, without_password
@@ -138,6 +138,19 @@ def check_known(kind: str, known: Iterable[object], *names: object, where: str =
     for name in names:
         if not isinstance(name, Hashable) or name not in allowed:
             raise unknown_name(kind, name, allowed, where=where)
+
+
+def check_type(name: str, value: object, types: Any, allowed: str) -> None:
+    """Raise where an option is of a type that it may not be.
+
+    Examples
+    --------
+    >>> check_type("use", "yes", bool, "true or false")
+    Traceback (most recent call last):
+    twoway.errors.DataError: use must be true or false, not 'yes'
+    """
+    if not isinstance(value, types):
+        raise DataError(f"{name} must be {allowed}, not {brief(value)}")
 
 
 def check_whole_number(name: str, value: object, least: int, most: int | None = None) -> int:

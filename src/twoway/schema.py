@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Ints
 from twoway.category_labels import Label, check_label_text, label_key, plain_label, sort_labels
-from twoway.errors import DataError, unknown_name
+from twoway.errors import DataError, check_type, unknown_name
 from twoway.notebook import Shown
 from twoway.text import aligned_text, brief, printable, shortlist
 
@@ -96,11 +96,9 @@ class Variable:
     _codes: dict[tuple[str, object], int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise DataError(f"a variable's name must be text, not {self.name!r}")
+        check_type("a variable's name", self.name, str, "text")
         check_label_text(self.name, "a variable's name")
-        if not isinstance(self.categories, Iterable):
-            raise DataError(f"variable {self.name!r} needs categories, such as ('no', 'yes'); got {self.categories!r}")
+        check_type(f"the categories of {self.name!r}", self.categories, Iterable, "labels, such as ('no', 'yes')")
         categories = tuple(plain_label(label) for label in self.categories)
         if not categories:
             raise DataError(f"variable {self.name!r} has no categories; it needs at least one")
@@ -219,12 +217,10 @@ class Schema(Shown):
         return cls(tuple(Variable(name, labels, is_found=True) for name, labels in categories.items()))
 
     def __post_init__(self) -> None:
-        if not isinstance(self.variables, Iterable):
-            raise DataError(f"a schema is made of Variables, not {self.variables!r}")
+        check_type("the variables of a schema", self.variables, Iterable, "a sequence of Variables")
         vars(self).update(variables=tuple(self.variables))
         for variable in self.variables:
-            if not isinstance(variable, Variable):
-                raise DataError(f"a schema is made of Variables, not {variable!r}")
+            check_type("each variable of a schema", variable, Variable, "a Variable")
         if not self.variables:
             raise DataError("a schema needs at least one variable; got none")
         self.check_names_differ(self.names)
@@ -297,8 +293,7 @@ class Schema(Shown):
 
     def indices(self, names: str | Sequence[str]) -> list[int]:
         """Return the positions of one name or several different ones."""
-        if not isinstance(names, str | Iterable):
-            raise DataError(f"variables are named by text, one or several; got {names!r}")
+        check_type("names of variables", names, str | Iterable, "text, one or several")
         listed = [names] if isinstance(names, str) else list(names)
         positions = [self.index(name) for name in listed]
         if len(set(positions)) != len(positions):

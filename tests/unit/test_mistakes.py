@@ -46,8 +46,8 @@ def test_a_class_is_not_a_solver():
 
 
 MISTAKES = {
-    "no categories": (lambda: tw.Variable("a", None), "needs categories"),
-    "one number": (lambda: tw.Variable("a", 3), "needs categories"),
+    "no categories": (lambda: tw.Variable("a", None), "categories of 'a' must be labels"),
+    "one number": (lambda: tw.Variable("a", 3), "categories of 'a' must be labels"),
     "values of text": (lambda: tw.Variable("a", ("x",), ("one",)), "must be numbers"),
     "a value": (lambda: tw.Variable("a", ("x",), 1.0), "must be numbers"),
     "a number that no float holds": (lambda: tw.Variable("a", (10**400,)), "below 1.8e308"),

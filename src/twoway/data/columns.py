@@ -18,7 +18,7 @@ from twoway.category_labels import Label, label_key, plain_label, sort_labels
 from twoway.data.binning import bin_labels, number_to_bin
 from twoway.data.missing import USUAL, Markers, MissingLabels, missing_key, missing_range
 from twoway.data.toml_text import columns_toml
-from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, errors_at, unknown_name
+from twoway.errors import DataError, FileFormatError, MissingFileError, check_known, check_type, errors_at, unknown_name
 from twoway.notebook import Shown
 from twoway.schema import Schema, Variable, first_duplicate
 from twoway.text import brief, shortlist
@@ -76,16 +76,12 @@ class Column(Shown):
     """The labels of all codes in the source, also of those that mean "not observed"."""
 
     def __post_init__(self) -> None:
-        for what, kinds, shape in (
-            ("label", str, "text"),
-            ("use", bool, "true or false"),
-            ("name", str | None, "text"),
-            ("ordered", bool | None, "true or false"),
-            ("categories", Mapping, 'a table from codes to labels, such as "1, 2" = "yes"'),
-            ("values", Mapping, "a table from categories to numbers, such as never = 0"),
-        ):
-            if not isinstance(getattr(self, what), kinds):
-                raise DataError(f"{what} must be {shape}; got {getattr(self, what)!r}")
+        check_type("label", self.label, str, "text")
+        check_type("use", self.use, bool, "true or false")
+        check_type("name", self.name, str | None, "text")
+        check_type("ordered", self.ordered, bool | None, "true or false")
+        check_type("categories", self.categories, Mapping, 'a table from codes to labels, such as "1, 2" = "yes"')
+        check_type("values", self.values, Mapping, "a table from categories to numbers, such as never = 0")
         for what in ("order", "missing", "cuts", "choices"):
             given = getattr(self, what)
             if what == "missing" and given is None:
@@ -223,36 +219,29 @@ class Columns(Shown):
     """Codes of missing cells that are letters beside numbers in a file, counted as it is read."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns, Mapping):
-            raise DataError(f"columns are declared by a mapping from their names to settings; got {self.columns!r}")
+        check_type("columns", self.columns, Mapping, "a mapping from names to settings")
+        check_type("sets", self.sets, Mapping, "a mapping from names to settings")
+        for what in ("weights", "counts"):
+            check_type(what, getattr(self, what), str | None, "the name of a column")
         columns = {}
         for name, settings in self.columns.items():
             if not isinstance(settings, Column):
-                if not isinstance(settings, Mapping):
-                    raise DataError(f"column {name!r} is declared by a mapping of settings; got {settings!r}")
+                check_type(f"column {name!r}", settings, Mapping, "a mapping of settings")
                 known = [f.name for f in fields(Column) if f.name not in ("choices", "value_labels")]
                 check_known("setting", known, *settings, where=f" of column {name!r}")
                 with errors_at(f"column {name!r}"):
                     settings = Column(**settings)
             columns[name] = settings
-        if not isinstance(self.sets, Mapping):
-            raise DataError(f"sets are declared by a mapping from their names to settings; got {self.sets!r}")
-        for what in ("weights", "counts"):
-            if not isinstance(getattr(self, what), str | None):
-                raise DataError(f"{what} must be the name of a column; got {getattr(self, what)!r}")
         for name, settings in self.sets.items():
-            if not isinstance(settings, Mapping):
-                needed = 'settings such as columns = ["q5_1", "q5_2"] and chosen = 1'
-                raise DataError(f"the set {name!r} is declared by a table of {needed}; got {settings!r}")
-            check_known("setting", ["columns", "chosen", "label"], *settings, where=f" of the set {name!r}")
-            members = settings.get("columns", ())
-            if not isinstance(members, list | tuple) or not all(isinstance(member, str) for member in members):
-                raise DataError(f"columns of the set {name!r} must be a list of names of columns; got {members!r}")
-            members = tuple(members)
-            for what, kinds in (("chosen", str | bool | int | float | date), ("label", str)):
-                if what in settings and not isinstance(settings[what], kinds):
-                    allowed = "text" if what == "label" else "one code"
-                    raise DataError(f"{what} of the set {name!r} must be {allowed}; got {settings[what]!r}")
+            place = f"of the set {name!r}"
+            check_type(f"the set {name!r}", settings, Mapping, 'a table such as columns = ["q5_1", "q5_2"], chosen = 1')
+            check_known("setting", ["columns", "chosen", "label"], *settings, where=f" {place}")
+            check_type(f"columns {place}", settings.get("columns", ()), list | tuple, "a list of names of columns")
+            members = tuple(settings.get("columns", ()))
+            for member in members:
+                check_type(f"each of the columns {place}", member, str, "the name of a column")
+            check_type(f"chosen {place}", settings.get("chosen", 1), str | bool | int | float | date, "one code")
+            check_type(f"label {place}", settings.get("label", ""), str, "text")
             if len(members) < 2 or "chosen" not in settings:
                 raise DataError(f"the set {name!r} needs the names of at least two columns, and the code for chosen")
             for member in members:

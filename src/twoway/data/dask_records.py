@@ -167,8 +167,8 @@ def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
     return source[[by_name[name] for name in (*column_of.values(), *reader.number_columns.values())]]
 
 
-# What a worker does with a partition: these functions travel to the workers by name. `run_on_dask_partition` gives them a
-# partition, its number, and what is the same for all. Partitions are coded as plain tuples of arrays, whose size Dask
+# What a worker does with a partition: these functions travel to the workers by name. `run_on_dask_partition` gives them
+# a partition, its number, and what is the same for all. Partitions are coded as plain tuples of arrays, whose size Dask
 # can tell: by it the scheduler decides what to move, and a worker what to spill.
 
 

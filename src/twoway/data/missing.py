@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from twoway.category_labels import Label, label_key, plain_label
-from twoway.errors import DataError, check_known
+from twoway.errors import DataError, check_known, check_type
 from twoway.schema import Schema, Variable
 
 USUAL: tuple[str, ...] = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?")
@@ -75,8 +75,7 @@ class MissingLabels:
     """Those of one column that its source declares."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.columns, Mapping):
-            raise DataError(f"the missing labels of columns are a mapping from a name to labels; got {self.columns!r}")
+        check_type("the missing labels of columns", self.columns, Mapping, "a mapping from a name to labels")
         columns = {name: _plain_missing_labels(labels) for name, labels in self.columns.items()}
         vars(self).update(labels=_plain_missing_labels(self.labels), columns=columns)
 

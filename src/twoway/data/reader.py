@@ -24,7 +24,7 @@ from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
 from twoway.data.raw_columns import RawColumns, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, check_known, check_whole_number, near_miss
+from twoway.errors import DataError, check_known, check_type, check_whole_number, near_miss
 from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
@@ -205,10 +205,8 @@ def read(
 
 def check_reader_options(schema: Any, missing: AnyMissing, unseen: Unseen, can_extend: bool = False) -> MissingLabels:
     """Return the labels that mean "not observed"; raise if an option of reading makes no sense."""
-    if schema is not None and not isinstance(schema, Schema):
-        raise DataError(f"schema must be a Schema, not {schema!r}")
-    if not isinstance(missing, Iterable | MissingLabels):
-        raise DataError(f'missing must be labels that mean "not observed", or a mapping of them; got {missing!r}')
+    check_type("schema", schema, Schema | None, "a Schema")
+    check_type("missing", missing, Iterable | MissingLabels, 'labels that mean "not observed", or a mapping of them')
     allowed = ("error", "missing", "extend") if can_extend else ("error", "missing")
     if unseen not in allowed:
         raise DataError(f"unseen must be {', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r}, not {unseen!r}")

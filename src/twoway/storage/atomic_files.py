@@ -11,17 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from twoway.errors import DataError, OutputError, TwowayError
-from twoway.text import brief
+from twoway.errors import OutputError, TwowayError, check_type
 
 PathName: TypeAlias = str | os.PathLike[str]
 
 
 def check_file_path(path: object) -> PathName:
     """Return the name of a file, or raise where something else was given."""
-    if not isinstance(path, str | os.PathLike):
-        raise DataError(f"a file name must be text or a path, not {brief(path)}")
-    return path
+    check_type("a file name", path, str | os.PathLike, "text or a path")
+    return path  # type: ignore[return-value]
 
 
 @contextmanager

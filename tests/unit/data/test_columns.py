@@ -223,14 +223,14 @@ def test_a_declaration_can_take_back_what_a_file_says(sav):
 @pytest.mark.parametrize(
     ("sets", "match"),
     [
-        (5, "sets are declared by a mapping from their names to settings; got 5"),
-        ({"media": 5}, "the set 'media' is declared by a table of settings such as columns = .* got 5"),
+        (5, "sets must be a mapping from names to settings, not 5"),
+        ({"media": 5}, "the set 'media' must be a table such as columns = .*, not 5"),
         (
             {"media": {"columns": 5, "chosen": 1}},
-            "columns of the set 'media' must be a list of names of columns; got 5",
+            "columns of the set 'media' must be a list of names of columns, not 5",
         ),
-        ({"media": {"columns": ["a", "b"], "chosen": [1]}}, r"chosen of the set 'media' must be one code; got \[1\]"),
-        ({"media": {"columns": ["a", "b"], "chosen": 1, "label": 2}}, "label of the set 'media' must be text; got 2"),
+        ({"media": {"columns": ["a", "b"], "chosen": [1]}}, r"chosen of the set 'media' must be one code, not \[1\]"),
+        ({"media": {"columns": ["a", "b"], "chosen": 1, "label": 2}}, "label of the set 'media' must be text, not 2"),
     ],
 )
 def test_wrong_sets_name_the_place(sets, match):

@@ -34,7 +34,7 @@ from twoway.data.reader import Reader, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.stored_records import Block, Combine, FittedRecords, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import DataError, errors_at
+from twoway.errors import check_type, errors_at
 from twoway.lazy_imports import pa
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
@@ -97,8 +97,7 @@ class FileRecords(StoredRecords):
         unseen: Unseen = "error",
         prepare: Callable[[pa.Table], pa.Table] | None = None,
     ) -> None:
-        if where is not None and not isinstance(where, str):
-            raise DataError(f"where must be a condition in SQL, as text, for records in files; got {where!r}")
+        check_type("where", where, str | None, "a condition in SQL, as text, for records in files")
         reader = Reader(missing, weights, counts, max_categories, schema, unseen, declared=Columns.of(columns))
         self._reader, table = reader.open_files(path, where)
         self._table = replace(table, prepare=prepare)
