@@ -38,14 +38,10 @@ class StopReason(enum.StrEnum):
     """The seconds allowed were over; the result is the best up to then."""
 
 
-@dataclass(frozen=True)
-class Start:
-    """One start of a solver, from its first step to its last."""
+class Iteration:
+    """What all iterations have: the objective at each pass, and why they ended."""
 
-    solver: str
-    """The chain of solvers, such as "spa+em"."""
     objectives: tuple[float, ...]
-    """The last solver's objective at each pass; it never gets worse."""
     stop_reason: StopReason
 
     @property
@@ -57,6 +53,17 @@ class Start:
     def n_iter(self) -> int:
         """The number of passes recorded."""
         return len(self.objectives)
+
+
+@dataclass(frozen=True)
+class Start(Iteration):
+    """One start of a solver, from its first step to its last."""
+
+    solver: str
+    """The chain of solvers, such as "spa+em"."""
+    objectives: tuple[float, ...]
+    """The last solver's objective at each pass; it never gets worse."""
+    stop_reason: StopReason
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class Average:
         """Return the average of fits, with equal shares."""
         fits = list(fits)
         pmf = JointPMF.average([fit.pmf for fit in fits])
-        return cls(pmf, max(len(fit.objectives) for fit in fits), average_stop_reason(fit.stop_reason for fit in fits))
+        return cls(pmf, max(fit.n_iter for fit in fits), average_stop_reason(fit.stop_reason for fit in fits))
 
     @classmethod
     def of_forms(cls, averages: Sequence[Average], shares: Sequence[float]) -> Average:

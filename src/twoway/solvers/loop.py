@@ -17,7 +17,7 @@ import numpy as np
 
 from twoway.errors import check_number, check_whole_number
 from twoway.model.pmf import JointPMF
-from twoway.report import Progress, StopReason
+from twoway.report import Iteration, Progress, StopReason
 from twoway.solvers.theta import Theta, pmf_of_theta, theta_groups, theta_of
 from twoway.solvers.watch import Watch
 from twoway.storage.checkpoint import Checkpoint, SavedLoop
@@ -33,18 +33,13 @@ Update = Callable[[Theta], tuple[Theta, float]]
 
 
 @dataclass(frozen=True)
-class Descent:
+class Descent(Iteration):
     """Where a loop ended, and how it went."""
 
     pmf: JointPMF
     objectives: tuple[float, ...]
     """The objective at each pass, never rising; the last one belongs to ``pmf``."""
     stop_reason: StopReason
-
-    @property
-    def objective(self) -> float:
-        """The objective of ``pmf``."""
-        return self.objectives[-1]
 
     @property
     def converged(self) -> bool:

@@ -95,7 +95,7 @@ def _fit_confusions_from(table: LabelTable, start: Floats, smoothing: float, thr
     pmf = JointPMF.from_stacked(table.records.schema, *parameters)
     descent = climb_by_em(CellSets.of_records(table.records, threads), pmf, maximize, loop)
     matrices = descent.pmf.stacked[:-n_classes].reshape(-1, n_classes, n_classes)
-    ending = len(descent.objectives), descent.stop_reason, -descent.objective
+    ending = descent.n_iter, descent.stop_reason, -descent.objective
     return Confusions(descent.pmf.weights, matrices, smoothing, *ending)
 
 
