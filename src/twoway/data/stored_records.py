@@ -47,6 +47,11 @@ class Block(NamedTuple):
     """(n_records,): as in `Records`; empty where they are the people."""
 
     @property
+    def compressed(self) -> tuple[Ints, Array, Floats]:
+        """The arrays that the E-step takes."""
+        return self.pointers, self.cells, self.weights
+
+    @property
     def n_people(self) -> Array:
         """How many people each record stands for, by head; those without weight are not counted."""
         if not self.weights.size:

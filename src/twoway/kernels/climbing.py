@@ -6,7 +6,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.kernels.expectation import expect
-from twoway.kernels.jit import Cells, jit
+from twoway.kernels.jit import Compressed, jit
 from twoway.kernels.lanes import Prototype
 from twoway.kernels.maximization import extrapolate, maximize
 
@@ -16,9 +16,7 @@ _FIRST_LENGTH = 4.0
 
 @jit
 def climb(
-    pointers: Ints,
-    cells: Cells,
-    record_weights: Floats,
+    records: Compressed,
     theta: Floats,
     shares: Floats,
     groups: Ints,
@@ -40,7 +38,7 @@ def climb(
     passes, quiet = 0, 0
     while passes < max_iter:
         counts = np.zeros(theta.shape)
-        at_point = expect(pointers, cells, record_weights, point, counts, prototype)
+        at_point = expect(records, point, counts, prototype)
         first = maximize(counts, none, shares, groups, rank)
         passes += 1
         best, highest = point, at_point
@@ -49,7 +47,7 @@ def climb(
         if quiet == 2:
             return best, highest, True
         counts = np.zeros(theta.shape)
-        at_first = expect(pointers, cells, record_weights, first, counts, prototype)
+        at_first = expect(records, first, counts, prototype)
         second = maximize(counts, none, shares, groups, rank)
         passes += 1
         best, highest = first, at_first
@@ -57,7 +55,7 @@ def climb(
         point = second
         if length > 1.0:
             counts = np.zeros(theta.shape)
-            at_candidate = expect(pointers, cells, record_weights, candidate, counts, prototype)
+            at_candidate = expect(records, candidate, counts, prototype)
             third = maximize(counts, none, shares, groups, rank)
             passes += 1
             if at_candidate >= at_first:

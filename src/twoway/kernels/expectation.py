@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from twoway.arrays import Floats, Ints
-from twoway.kernels.jit import Cells, jit, jit_inline, jit_sums
+from twoway.kernels.jit import Cells, Compressed, jit, jit_inline, jit_sums
 from twoway.kernels.lanes import Prototype, add, load, multiply, spread, store, total
 
 # Up to this many cells, a product is rarely so small that it must be checked on the way.
@@ -126,9 +126,7 @@ def _add_expected(
 
 
 @jit
-def expect(
-    pointers: Ints, cells: Cells, record_weights: Floats, theta: Floats, counts: Floats, prototype: Prototype
-) -> float:
+def expect(records: Compressed, theta: Floats, counts: Floats, prototype: Prototype) -> float:
     """Add the expected counts of some records to ``counts`` and return their log-likelihood.
 
     Each record adds its weight times the shares that the module promises: right up to rounding where they are at least
@@ -136,14 +134,15 @@ def expect(
 
     Parameters
     ----------
-    pointers, cells, record_weights
-        A block of records; no weights (size 0) means one each.
+    records
+        A block of records.
     theta, counts
         Shape (1 + I, width), C-contiguous. Row 0 of ``counts`` gets the expected number of records in each
         component, row 1 + c that of the records that show cell c.
     prototype
         From `layout`.
     """
+    pointers, cells, record_weights = records
     width = theta.shape[1]
     parameters = theta.reshape(-1)
     sums = counts.reshape(-1)
@@ -152,11 +151,9 @@ def expect(
     waiting = np.empty(pointers.size, dtype=np.int64)
     weighted = record_weights.size > 0
     if weighted and width == len(prototype) and _expects_table(pointers):
-        log_likelihood, n_waiting = _expect_table(pointers, cells, record_weights, parameters, sums, waiting, prototype)
+        log_likelihood, n_waiting = _expect_table(records, parameters, sums, waiting, prototype)
     else:
-        log_likelihood, n_waiting = _expect_few(
-            pointers, cells, record_weights, parameters, sums, width, waiting, prototype
-        )
+        log_likelihood, n_waiting = _expect_few(records, parameters, sums, width, waiting, prototype)
     q = np.empty(2 * width)
     for s in waiting[:n_waiting]:
         weight = record_weights[s] if weighted else 1.0
@@ -172,16 +169,10 @@ def expect(
 
 @jit
 def _expect_few(
-    pointers: Ints,
-    cells: Cells,
-    record_weights: Floats,
-    parameters: Floats,
-    sums: Floats,
-    width: int,
-    waiting: Ints,
-    prototype: Prototype,
+    records: Compressed, parameters: Floats, sums: Floats, width: int, waiting: Ints, prototype: Prototype
 ) -> tuple[float, int]:
     """Do the E-step on the short records; return their log-likelihood, and how many others wait."""
+    pointers, cells, record_weights = records
     q = np.empty(width)
     weighted = record_weights.size > 0
     log_likelihood = 0.0
@@ -228,18 +219,13 @@ def _expects_table(pointers: Ints) -> bool:
 
 @jit
 def _expect_table(
-    pointers: Ints,
-    cells: Cells,
-    record_weights: Floats,
-    parameters: Floats,
-    sums: Floats,
-    waiting: Ints,
-    prototype: Prototype,
+    records: Compressed, parameters: Floats, sums: Floats, waiting: Ints, prototype: Prototype
 ) -> tuple[float, int]:
     """Do the E-step on table cells; return their log-likelihood, and how many wait.
 
     Neighbours differ in their last cell only: what they share is multiplied, and added up, once for a whole row.
     """
+    pointers, cells, record_weights = records
     width = len(prototype)
     n_records = record_weights.size
     last = pointers[1] - pointers[0] - 1

@@ -13,11 +13,15 @@ import numpy as np
 from numba.core.caching import FunctionCache
 from numpy.typing import NDArray
 
+from twoway.arrays import Floats, Ints
+
 DISABLED = bool(getattr(numba.config, "DISABLE_JIT", False))
 """Whether numba is set to compile nothing (``NUMBA_DISABLE_JIT=1``): kernels then run as Python, slowly."""
 
 Cells: TypeAlias = NDArray[Any]
 """Numbers of cells, one record's behind the other's, in the smallest type that holds them."""
+Compressed: TypeAlias = tuple[Ints, Cells, Floats]
+"""The pointers, cells and weights of compressed records; no weights (size 0) mean one each."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.kernels.jit import Cells, jit, jit_inline
+from twoway.kernels.jit import Cells, Compressed, jit, jit_inline
 from twoway.kernels.lanes import Prototype, add, divide, load, multiply, multiply_add, spread, store, total
 
 _BATCH = 64
@@ -217,9 +217,7 @@ def _turn_tree(theta: Floats, firsts: Ints, width: int) -> Floats:
 
 @jit
 def expect_tree(
-    pointers: Ints,
-    cells: Cells,
-    record_weights: Floats,
+    records: Compressed,
     rows: TreeRows,
     theta: Floats,
     counts: Floats,
@@ -231,10 +229,8 @@ def expect_tree(
 
     Parameters
     ----------
-    pointers, cells, record_weights
-        A block of records; no weights (size 0) means one each.
-    rows
-        The tree.
+    records, rows
+        A block of records, and the tree.
     theta, counts
         Shape (firsts[-1] + I, width), C-contiguous.
     shares, log_prob
@@ -243,6 +239,7 @@ def expect_tree(
     prototype
         From `layout`.
     """
+    pointers, cells, record_weights = records
     width = theta.shape[1]
     parents, firsts, homes = rows
     n_hidden = parents.size

@@ -9,11 +9,15 @@ Gaussian with precision I + Σ E[b bᵀ]/σ² and linear term Σ (y b̄ − E[of
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.kernels.jit import Cells, jit_inline, jit_sums
+
+Ratings: TypeAlias = tuple[Ints, Cells, Floats]
+"""Pointers and cells of users' ratings, a cell for each item and point of the scale, and these points."""
 
 
 @jit_inline
@@ -39,17 +43,9 @@ def _invert_precision(matrix: Floats) -> float:
 
 
 @jit_inline
-def _sum_ratings(
-    user: int,
-    pointers: Ints,
-    cells: Cells,
-    points: Floats,
-    means: Floats,
-    moments: Floats,
-    total: Floats,
-    products: Floats,
-) -> float:
+def _sum_ratings(user: int, ratings: Ratings, means: Floats, moments: Floats, total: Floats, products: Floats) -> float:
     """Write Σ E[a aᵀ] and Σ y ā over a user's ratings; return Σ y²."""
+    pointers, cells, points = ratings
     total[:] = 0.0
     products[:] = 0.0
     squares = 0.0
@@ -64,9 +60,7 @@ def _sum_ratings(
 
 
 @jit_sums
-def user_moments(
-    pointers: Ints, cells: Cells, points: Floats, means: Floats, moments: Floats, noise: float, out: Floats
-) -> float:
+def user_moments(ratings: Ratings, means: Floats, moments: Floats, noise: float, out: Floats) -> float:
     """Write E[x xᵀ] of each user, packed, (n_users, n_packed); return the sum of the users' log-evidence.
 
     Parameters
@@ -79,9 +73,9 @@ def user_moments(
     size = means.shape[1]
     total, products, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
     inverse = np.empty((size - 1, size - 1))
-    evidence = 0.0
+    pointers, evidence = ratings[0], 0.0
     for user in range(len(pointers) - 1):
-        squares = _sum_ratings(user, pointers, cells, points, means, moments, total, products)
+        squares = _sum_ratings(user, ratings, means, moments, total, products)
         for p in range(1, size):
             for q in range(1, p + 1):
                 entry = total[p * (p + 1) // 2 + q] / noise
@@ -104,9 +98,7 @@ def user_moments(
 
 
 @jit_sums
-def user_guesses(
-    pointers: Ints, cells: Cells, points: Floats, means: Floats, moments: Floats, noise: float, out: Floats
-) -> None:
+def user_guesses(ratings: Ratings, means: Floats, moments: Floats, noise: float, out: Floats) -> None:
     """Write x xᵀ of each user, packed, (n_users, n_packed), with z at its mean: as `user_moments`, without variances.
 
     The mean is solved for by a Cholesky factorisation, which takes fewer operations than an inverse.
@@ -114,8 +106,8 @@ def user_guesses(
     size = means.shape[1]
     total, products, mean = np.empty(moments.shape[1]), np.empty(size), np.empty(size)
     root = np.empty((size, size))
-    for user in range(len(pointers) - 1):
-        _sum_ratings(user, pointers, cells, points, means, moments, total, products)
+    for user in range(len(ratings[0]) - 1):
+        _sum_ratings(user, ratings, means, moments, total, products)
         for p in range(1, size):
             row = p * (p + 1) // 2
             for q in range(1, p + 1):
@@ -138,10 +130,9 @@ def user_guesses(
 
 
 @jit_sums
-def add_user_moments(
-    pointers: Ints, cells: Cells, points: Floats, of_user: Floats, squares: Floats, products: Floats
-) -> None:
+def add_user_moments(ratings: Ratings, of_user: Floats, squares: Floats, products: Floats) -> None:
     """Add Σ E[x xᵀ] over each item's ratings to ``squares`` (n_items, n_packed), and Σ y E[x] to ``products``."""
+    pointers, cells, points = ratings
     n_points, n_packed, size = len(points), of_user.shape[1], products.shape[1]
     for user in range(len(pointers) - 1):
         for place in range(pointers[user], pointers[user + 1]):

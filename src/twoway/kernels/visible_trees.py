@@ -58,7 +58,7 @@ def expect_visible_tree(
             n_missing += observed[k] < 0
         if n_missing > 0:
             log_prob[s] = _expect_visible_with_holes(
-                observed, record_weights[s], columns, parents, sizes, firsts, tables, counts, up, down
+                observed, record_weights[s], columns, rows, tables, counts, up, down
             )
             continue
         log, product = 0.0, 1.0
@@ -79,9 +79,7 @@ def _expect_visible_with_holes(
     observed: Ints,
     weight: float,
     columns: Ints,
-    parents: Ints,
-    sizes: Ints,
-    firsts: Ints,
+    rows: VisibleRows,
     tables: Floats,
     counts: Floats,
     up: Floats,
@@ -91,6 +89,7 @@ def _expect_visible_with_holes(
 
     ``observed`` holds its categories, -1 where missing. ``up`` and ``down`` are to work in, (n_vertices, n_categories).
     """
+    _, parents, sizes, firsts = rows
     n_vertices = observed.size
     # An observed cell allows one category, a missing one all: from ``low`` to below ``high``.
     low, high = np.maximum(observed, 0), np.where(observed < 0, sizes, observed + 1)

@@ -98,8 +98,8 @@ class Search:
         from twoway.kernels.lanes import lane_layout
 
         groups, (_, prototype) = self.records.schema.offsets, lane_layout(rank)
-        observed = (self._block.pointers, self._block.cells, self._block.weights)
-        end = climb(*observed, theta, self.shares, groups, rank, passes, tol * self._n_records, prototype)
+        tol *= self._n_records
+        end = climb(self._block.compressed, theta, self.shares, groups, rank, passes, tol, prototype)
         return Climb(rank, *end)
 
     def random_starts(self, rank: int, n_starts: int, seed: Sequence[int]) -> list[Theta]:

@@ -80,13 +80,13 @@ def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: Tre
     counts = np.zeros(theta.shape)
     _, prototype = lane_layout(rank)
     if rows is None:
-        log_likelihood = expect(block.pointers, block.cells, block.weights, theta, counts, prototype)
+        log_likelihood = expect(block.compressed, theta, counts, prototype)
         return ExpectedCounts(counts, log_likelihood)
     from twoway.kernels.trees import expect_tree
 
     none = np.empty(0)
-    observed = (block.pointers, block.cells, block.weights)
-    return ExpectedCounts(counts, expect_tree(*observed, rows, theta, counts, none[:, None, None], none, prototype))
+    log_likelihood = expect_tree(block.compressed, rows, theta, counts, none[:, None, None], none, prototype)
+    return ExpectedCounts(counts, log_likelihood)
 
 
 def expected_counts_of_groups(counts: Theta, form: JointPMF) -> Floats:

@@ -33,7 +33,7 @@ def climb_from(records, weights, factors, passes, tol=0.0):
     """Return the weights and factors, their log-likelihood, and whether the climb settled."""
     shares = np.concatenate([np.full(size, 1 / size) for size in SIZES])
     theta = pad_to_lanes(weights, factors)
-    end, log_likelihood, settled = climb(*records, theta, shares, OFFSETS, RANK, passes, tol, lane_layout(RANK)[1])
+    end, log_likelihood, settled = climb(records, theta, shares, OFFSETS, RANK, passes, tol, lane_layout(RANK)[1])
     return end[0, :RANK], end[1:, :RANK], log_likelihood, settled
 
 

@@ -37,7 +37,7 @@ def run_expect(pointers, cells, record_weights, weights, factors):
     theta = pad_to_lanes(weights, factors)
     counts = np.zeros_like(theta)
     given = np.empty(0) if record_weights is None else np.asarray(record_weights, dtype=float)
-    log_likelihood = expect(pointers, cells, given, theta, counts, lane_layout(len(weights))[1])
+    log_likelihood = expect((pointers, cells, given), theta, counts, lane_layout(len(weights))[1])
     assert not counts[:, len(weights) :].any(), "the padding must stay empty"
     return counts[:, : len(weights)], log_likelihood
 
@@ -195,7 +195,7 @@ def test_counts_add_to_an_existing_file():
     _, pointers, cells, _, weights, factors = make_problem(4)
     theta = pad_to_lanes(weights, factors)
     counts = np.full_like(theta, 7.0)
-    expect(pointers, cells, np.empty(0), theta, counts, lane_layout(4)[1])
+    expect((pointers, cells, np.empty(0)), theta, counts, lane_layout(4)[1])
     np.testing.assert_allclose(counts[:, :4] - 7, twin.expect(pointers, cells, None, weights, factors)[0], atol=1e-12)
 
 

@@ -33,9 +33,9 @@ def packed(matrices):
 def test_users_moments_are_those_of_linear_algebra(dtype, size):
     items, ratings, cells, means, moments = problem(dtype, size)
     found = np.empty((4, size * (size + 1) // 2))
-    evidence = user_moments(POINTERS, cells, POINTS, means, packed(moments), 0.7, found)
+    evidence = user_moments((POINTERS, cells, POINTS), means, packed(moments), 0.7, found)
     squares, products = np.zeros((6, found.shape[1])), np.zeros((6, size))
-    add_user_moments(POINTERS, cells, POINTS, found, squares, products)
+    add_user_moments((POINTERS, cells, POINTS), found, squares, products)
     expected_evidence, expected_squares, expected_products = 0.0, np.zeros((6, size, size)), np.zeros((6, size))
     for user, (first, last) in enumerate(pairwise(POINTERS)):
         second, one = user_posterior(items[first:last], ratings[first:last], means, moments, 0.7)
@@ -53,7 +53,7 @@ def test_users_moments_are_those_of_linear_algebra(dtype, size):
 def test_users_guesses_are_the_products_of_their_means(size):
     items, ratings, cells, means, moments = problem(np.uint8, size)
     found = np.empty((4, size * (size + 1) // 2))
-    user_guesses(POINTERS, cells, POINTS, means, packed(moments), 0.7, found)
+    user_guesses((POINTERS, cells, POINTS), means, packed(moments), 0.7, found)
     for user, (first, last) in enumerate(pairwise(POINTERS)):
         second, _ = user_posterior(items[first:last], ratings[first:last], means, moments, 0.7)
         np.testing.assert_allclose(found[user], packed(np.outer(second[0], second[0])), rtol=1e-10, atol=1e-12)
@@ -63,7 +63,7 @@ def test_known_items_give_the_exact_likelihood():
     """With no doubt about the items, a user's ratings are Gaussian with covariance BBᵀ + σ²I."""
     items, ratings, cells, means, _ = problem(np.uint8, 3)
     moments = means[:, :, None] * means[:, None, :]
-    evidence = user_moments(POINTERS, cells, POINTS, means, packed(moments), 0.5, np.empty((4, 6)))
+    evidence = user_moments((POINTERS, cells, POINTS), means, packed(moments), 0.5, np.empty((4, 6)))
     exact = 0.0
     for first, last in pairwise(POINTERS):
         some = items[first:last]

@@ -110,7 +110,7 @@ class RatingVectors:
         from twoway.kernels.vectors import user_guesses, user_moments
 
         moments = np.empty((len(pointers) - 1, self.moments.shape[1]))
-        arguments = pointers, records.cells, self.points, self.means, self.moments, self.noise, moments
+        arguments = (pointers, records.cells, self.points), self.means, self.moments, self.noise, moments
         if self.error is None:
             return moments, user_moments(*arguments)
         user_guesses(*arguments)
@@ -124,7 +124,7 @@ class RatingVectors:
             pointers = records.pointers[users.start : users.stop + 1]
             moments, evidence = self.moments_of(pointers, records)
             squares, products = np.zeros_like(self.moments), np.zeros_like(self.means)
-            add_user_moments(pointers, records.cells, self.points, moments, squares, products)
+            add_user_moments((pointers, records.cells, self.points), moments, squares, products)
             return UserSums(squares, products, evidence)
 
         n_users = records.n_records
