@@ -28,7 +28,7 @@ import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, nearly_separable
 from twoway.kernels.lanes import pad_to_lanes
 from twoway.solvers import CoupledNMF
-from twoway.solvers.theta import expected_counts
+from twoway.solvers.cell_sets import expected_counts
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "benchmarks" / "out"

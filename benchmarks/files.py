@@ -133,7 +133,7 @@ def em_rounds(path: str) -> dict[str, Any]:
     from twoway.data.files import file_records as in_scratch
     from twoway.datasets import dirichlet_rows
     from twoway.kernels.lanes import pad_to_lanes
-    from twoway.solvers.theta import expected_counts
+    from twoway.solvers.cell_sets import expected_counts
 
     in_scratch.KEPT_BYTES = 0  # always use a scratch file
     source = tw.FileRecords(path)

@@ -27,7 +27,7 @@ from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import TwowayError
 from twoway.model.comparison import mean_relative_error, total_variation
-from twoway.solvers.pair_matrix import PairMatrix
+from twoway.solvers.evidence import PairMatrix
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
 

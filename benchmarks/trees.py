@@ -38,7 +38,8 @@ from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.paper.synthetic import Synthetic
 from twoway.paper.tables import EXPERIMENTS
 from twoway.report import reported_model_form
-from twoway.solvers.theta import expected_counts, theta_of, theta_tree_rows
+from twoway.solvers.cell_sets import expected_counts
+from twoway.solvers.theta import theta_of, theta_tree_rows
 
 N_STRONGEST = 15
 AGES = [-1, 29, 39, 49, 59, 69, 200]

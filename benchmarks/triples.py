@@ -23,8 +23,8 @@ from twoway.datasets import dirichlet_rows, draw_records, nearly_separable
 from twoway.kernels.lanes import pad_to_lanes
 from twoway.kernels.maximization import maximize
 from twoway.solvers import CTD, MLEAD, Evidence, Problem
+from twoway.solvers.cell_sets import expected_counts
 from twoway.solvers.starts import random_start
-from twoway.solvers.theta import expected_counts
 
 
 def ctd() -> list[Row]:

@@ -26,12 +26,12 @@ from twoway.model.records import records_for_model
 from twoway.model.trees import Trees
 from twoway.report import Monitor, Report, Start
 from twoway.schema import Schema
-from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.cell_sets import CellSets, expected_counts_of_groups
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
-from twoway.solvers.theta import Theta, expected_counts_of_groups, pmf_of_theta, theta_groups, theta_of, theta_tree_rows
+from twoway.solvers.theta import Theta, pmf_of_theta, theta_groups, theta_of, theta_tree_rows
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.solvers.watch import Watch
 from twoway.tables.counting import count_cells, count_singles

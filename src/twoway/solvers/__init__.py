@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 from twoway.errors import DataError, check_known, check_whole_number
 from twoway.solvers.auto import Auto as Auto
-from twoway.solvers.chain import Chain as Chain
+from twoway.solvers.combined import Chain as Chain
+from twoway.solvers.combined import MultiStart as MultiStart
 from twoway.solvers.coupled_nmf import CoupledNMF as CoupledNMF
 from twoway.solvers.ctd import CTD as CTD
 from twoway.solvers.em import EM as EM
 from twoway.solvers.evidence import Evidence as Evidence
 from twoway.solvers.mle_ad import MLEAD as MLEAD
-from twoway.solvers.multi_start import MultiStart as MultiStart
 from twoway.solvers.problem import IterativeSolver as IterativeSolver
 from twoway.solvers.problem import Problem as Problem
 from twoway.solvers.problem import Solution as Solution

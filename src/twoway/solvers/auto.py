@@ -9,13 +9,13 @@ from twoway.data.records import Records
 from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
+from twoway.solvers.combined import MultiStart
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.em import EM, fit_cells_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS
 from twoway.solvers.loop import Loop
 from twoway.solvers.mle_ad import MLEAD
-from twoway.solvers.multi_start import MultiStart
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.smoothing import Smoothing, SmoothingChoice, choose_smoothing
 from twoway.solvers.starts import random_start, softened_start

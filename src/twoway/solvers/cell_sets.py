@@ -1,4 +1,4 @@
-"""Weighted sets of observed cells, which are what models are fitted to.
+"""Weighted sets of observed cells, which are what models are fitted to, and the sums of the E-step over them.
 
 A record is a set of observed cells. So is a cell of a two-way or three-way table, weighted by its count: the sum of
 Kullback-Leibler divergences between tables and model is, up to a constant, the log-likelihood of these small records.
@@ -15,18 +15,11 @@ import numpy as np
 
 from twoway.arrays import Floats, times_log
 from twoway.data.records import Records
-from twoway.data.stored_records import RecordSource
+from twoway.data.stored_records import Block, RecordSource
 from twoway.model.pmf import JointPMF
 from twoway.parallel import reduce_in_order
 from twoway.schema import Schema
-from twoway.solvers.theta import (
-    ExpectedCounts,
-    Theta,
-    expected_counts,
-    expected_counts_of_block,
-    expected_counts_of_groups,
-    theta_groups,
-)
+from twoway.solvers.theta import Theta, theta_groups
 from twoway.tables.tables import Tables
 
 if TYPE_CHECKING:
@@ -38,6 +31,57 @@ PairWeights = Literal["counts", "equal"]
 _EXTRA = 0.1
 # Smoothing of a variable on a tree, for a size of four categories, and how it grows with their number.
 _USUAL_SIZE, _SIZE_POWER = 4.0, 2.5
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """How often each component, and each cell in each component, is expected; these add."""
+
+    counts: Theta
+    """(1 + n_categories, width): the components' totals above those of the cells."""
+    log_likelihood: float
+
+    def __add__(self, other: ExpectedCounts) -> ExpectedCounts:
+        # The left one is a partial sum that nobody else holds.
+        np.add(self.counts, other.counts, out=self.counts)
+        return ExpectedCounts(self.counts, self.log_likelihood + other.log_likelihood)
+
+
+def expected_counts(
+    records: RecordSource, theta: Theta, rank: int, threads: int | None, rows: TreeRows | None = None
+) -> ExpectedCounts:
+    """Return the sums of the E-step over all records."""
+    per_block = partial(expected_counts_of_block, theta=theta, rank=rank, rows=rows)
+    return records.map_reduce(per_block, ExpectedCounts.__add__, threads=threads)
+
+
+def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: TreeRows | None) -> ExpectedCounts:
+    """Return the sums of the E-step over a block of records."""
+    # Import kernels where the block is: a pickled kernel would be compiled again.
+    from twoway.kernels.expectation import expect
+    from twoway.kernels.lanes import lane_layout
+
+    if not theta.flags.writeable:  # as after pickling; numba would compile another copy for it
+        theta = theta.copy()
+    counts = np.zeros(theta.shape)
+    _, prototype = lane_layout(rank)
+    if rows is None:
+        log_likelihood = expect(block.compressed, theta, counts, prototype)
+        return ExpectedCounts(counts, log_likelihood)
+    from twoway.kernels.trees import expect_tree
+
+    none = np.empty(0)
+    log_likelihood = expect_tree(block.compressed, rows, theta, counts, none[:, None, None], none, prototype)
+    return ExpectedCounts(counts, log_likelihood)
+
+
+def expected_counts_of_groups(counts: Theta, form: JointPMF) -> Floats:
+    """Return the sum of expected counts over each group of rows of θ, below the components' totals.
+
+    Shape (n_hidden + n_variables, rank): hidden variables, then visible ones.
+    """
+    counts = counts[:, : form.rank]
+    return np.vstack([counts[0], np.add.reduceat(counts[1:], theta_groups(form)[:-1], axis=0)])
 
 
 @dataclass(frozen=True)

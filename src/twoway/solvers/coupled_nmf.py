@@ -19,8 +19,8 @@ from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.solvers.cell_sets import PairWeights
 from twoway.solvers.em import annealed_by_em, fit_cells_by_em
+from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.spa import MOST_CATEGORIES, SPA
 from twoway.solvers.starts import softened_start

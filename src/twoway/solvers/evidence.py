@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Bools, Floats, Ints
 from twoway.data.records import Records
 from twoway.data.stored_records import RecordSource
 from twoway.errors import DataError
+from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets, PairWeights
-from twoway.solvers.pair_matrix import PairMatrix
 from twoway.tables.counting import count_cells
 from twoway.tables.dependence import most_dependent_tables, most_dependent_tree, table_dependence
 from twoway.tables.pair_graph import PairGraph
@@ -32,6 +34,8 @@ _BRIDGES = 3
 _MANY_CATEGORIES = 100
 # Observed cells of the records that a model of very many tables is compared with.
 _MOST_COMPARED = 10**7
+
+T = TypeVar("T", bound=np.generic)
 
 
 class Evidence:
@@ -181,3 +185,66 @@ class Evidence:
         if key not in self._table_sets:
             self._table_sets[key] = CellSets.of_tables(self.tables(order), pair_weights, self.threads)
         return self._table_sets[key]
+
+
+@dataclass(frozen=True)
+class PairMatrix:
+    """Shares of every available pair, (n_categories, n_categories) and symmetric; zero where no table is."""
+
+    schema: Schema
+    shares: Floats
+    """Each table sums to one, in both of its places."""
+    weights: Floats
+    """(n_variables, n_variables): the records that each table rests on; 0 where there is none."""
+
+    @classmethod
+    def of(cls, tables: Tables) -> PairMatrix:
+        """Return the matrix of some two-way tables."""
+        schema = tables.schema
+        shares = np.zeros((schema.n_categories, schema.n_categories))
+        rows, columns = tables.cells(np.arange(len(tables.flat))).T
+        shares[rows, columns] = shares[columns, rows] = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+        weights = np.zeros((len(schema), len(schema)))
+        first, second = tables.sets.T
+        weights[first, second] = weights[second, first] = tables.weights
+        return cls(schema, shares, weights)
+
+    @property
+    def n_tables(self) -> int:
+        """The number of tables."""
+        return int(np.count_nonzero(self.weights) // 2)
+
+    def model(self, pmf: JointPMF) -> Floats:
+        """Return the model's share of every pair of cells, (n_categories, n_categories)."""
+        return (pmf.stacked * pmf.weights) @ pmf.stacked.T
+
+    def divergence(self, pmf: JointPMF) -> float:
+        """Return the mean Kullback-Leibler divergence of the model from the tables, in nats per pair."""
+        seen = self.shares > 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.shares[seen]) - np.log(self.model(pmf)[seen])
+        return float((self.shares[seen] * logs).sum()) / (2 * self.n_tables)
+
+    def carries(self, split: Bools, rank: int) -> bool:
+        """Return whether a split has every table between its groups, and at least rank categories on each side."""
+        sizes = np.array(self.schema.sizes)
+        enough = min(sizes[split].sum(), sizes[~split].sum()) >= rank
+        return bool(enough and (self.weights[np.ix_(split, ~split)] > 0).all())
+
+    @cached_property
+    def inseparable(self) -> list[Ints]:
+        """Groups of variables that no split with all its tables can part."""
+        return PairGraph(self.weights > 0, self.schema.sizes).inseparable()
+
+    def can_carry(self, rank: int) -> bool:
+        """Return whether any split has every table between its groups, and rank categories on each side."""
+        sizes = [sum(self.schema.sizes[index] for index in group) for group in self.inseparable]
+        reachable = 1  # bit s is set where some groups have s categories together
+        for size in sizes:
+            reachable |= reachable << size
+        return any(reachable >> size & 1 for size in range(rank, sum(sizes) - rank + 1))
+
+    @staticmethod
+    def spread_over_cells(of_pairs: NDArray[T], sizes: Sequence[int] | Ints) -> NDArray[T]:
+        """Return what belongs to pairs of variables, for each pair of their categories."""
+        return np.repeat(np.repeat(of_pairs, sizes, axis=0), sizes, axis=1)

@@ -28,10 +28,9 @@ from twoway.notebook import Shown
 from twoway.report import Progress
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import Evidence
+from twoway.solvers.evidence import Evidence, PairMatrix
 from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_out_scores, try_in_order
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.resampling import TableResampling
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import is_one_component, random_start, start_numbers

@@ -17,7 +17,7 @@ from twoway.arrays import Bools, Floats
 from twoway.errors import DataError, check_whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.solvers.pair_matrix import PairMatrix
+from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.problem import Problem, Solution
 
 # The matrix of all pairs is written out: 3 GB at this size.

@@ -11,7 +11,8 @@ from twoway.data.records import Records
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, schema_hash
-from twoway.solvers.theta import expected_counts, theta_of
+from twoway.solvers.cell_sets import expected_counts
+from twoway.solvers.theta import theta_of
 
 # Below this difference of probabilities components have become one.
 _SAME = 1e-3

@@ -29,7 +29,7 @@ from twoway.errors import check_whole_number
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
-from twoway.solvers.pair_matrix import PairMatrix
+from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.spa import successive_projection
 from twoway.solvers.starts import start_numbers

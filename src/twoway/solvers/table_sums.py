@@ -22,10 +22,10 @@ from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of_theta
 from twoway.model.raking import raked_to
-from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.cell_sets import CellSets, ExpectedCounts, expected_counts_of_block
 from twoway.solvers.em import fit_near_by_em
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.theta import ExpectedCounts, Theta, expected_counts_of_block
+from twoway.solvers.theta import Theta
 from twoway.solvers.watch import Watch
 from twoway.tables.published.pairs import Codes
 from twoway.tables.published.table import PublishedMean, PublishedTable

@@ -17,11 +17,11 @@ from twoway.checks.fit_quality import modelled_shares
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.combined import MultiStart
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, FAR_BEHIND, HeldOut, held_out_folds, held_out_scores
 from twoway.solvers.loop import Loop
-from twoway.solvers.multi_start import MultiStart
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.reference import best_reference_power, random_reference, reference_tables
 from twoway.solvers.smoothing import Smoothing, SmoothingChoice, choose_smoothing

@@ -25,8 +25,8 @@ from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
+from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.pair_matrix import PairMatrix
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start
 from twoway.solvers.tree_shape import strongest_tree_shape

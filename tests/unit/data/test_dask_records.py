@@ -15,7 +15,7 @@ import twoway as tw
 from twoway.data import dask_records as module
 from twoway.datasets import dirichlet_rows
 from twoway.solvers import EM
-from twoway.solvers.theta import expected_counts
+from twoway.solvers.cell_sets import expected_counts
 from twoway.tables.opening import open_source
 
 dask = pytest.importorskip("dask", reason='no Dask here: pip install "twoway[dask]"')

@@ -10,17 +10,16 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
 from twoway.solvers import auto, coupled_nmf
 from twoway.solvers.auto import Auto
-from twoway.solvers.cell_sets import CellSets
+from twoway.solvers.cell_sets import CellSets, expected_counts
+from twoway.solvers.combined import MultiStart
 from twoway.solvers.coupled_nmf import CoupledNMF
 from twoway.solvers.ctd import CTD
 from twoway.solvers.em import EM, annealed_by_em, fit_cells_by_em
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.mle_ad import MLEAD
-from twoway.solvers.multi_start import MultiStart
 from twoway.solvers.problem import Problem
 from twoway.solvers.smoothing import Smoothing, SmoothingChoice
 from twoway.solvers.starts import random_start
-from twoway.solvers.theta import expected_counts
 from twoway.solvers.watch import Watch
 
 TRUTH = dirichlet_rows(5, 3, 2, seed=2)

@@ -6,7 +6,7 @@ from twoway.data.records import Records
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError
 from twoway.fitting.fit import fit
-from twoway.solvers.pair_matrix import PairMatrix
+from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.spa import SPA
 from twoway.tables.tables import Tables
 

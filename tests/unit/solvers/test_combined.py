@@ -8,10 +8,9 @@ import pytest
 
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.report import StopReason
-from twoway.solvers.chain import Chain
+from twoway.solvers.combined import _HEAT, Chain, MultiStart
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Descent
-from twoway.solvers.multi_start import _HEAT, MultiStart
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.watch import Watch
 

@@ -1,4 +1,4 @@
-"""The best of several starts of one solver, which race."""
+"""Solvers that are made of others: several one after the other, or the best of several starts, which race."""
 
 from __future__ import annotations
 
@@ -8,10 +8,34 @@ from dataclasses import dataclass, replace
 
 from twoway.report import StopReason
 from twoway.solvers.problem import IterativeSolver, Problem, Solution, Solver
+from twoway.solvers.starts import softened_start
 
 # Starts race: all run this many passes, then the better ones run as many more, and so on.
 _HEAT = 240
 _ONE_IN = 3  # goes on to the next heat
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Solvers one after the other, each from the solution of the one before it."""
+
+    solvers: tuple[Solver, ...]
+
+    @property
+    def name(self) -> str:
+        """The names of the solvers, joined."""
+        return "+".join(solver.name for solver in self.solvers)
+
+    def solve(self, problem: Problem) -> Solution:
+        """Return the last solver's solution."""
+        solution = self.solvers[0].solve(problem)
+        warnings = solution.warnings
+        for solver in self.solvers[1:]:
+            # Multiplicative updates cannot leave a zero.
+            start = softened_start(solution.pmf, problem.evidence.sets.shares)
+            solution = solver.solve(replace(problem, start=start, origin=solution.solver))
+            warnings += solution.warnings
+        return replace(solution, warnings=warnings)
 
 
 @dataclass(frozen=True)
