@@ -1,25 +1,35 @@
-"""Other samples of the same size: records drawn with replacement or by a survey's design, or tables of other people."""
+"""Other samples of the same size: records drawn with replacement or by a survey's design, or tables of other people.
+
+What was counted, or published, is counted or published again.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, Ints, sums_by
 from twoway.data.records import Records
 from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.data.weights import record_weights
 from twoway.datasets.synthetic import draw_records
+from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
-from twoway.report import Report
+from twoway.report import Report, StopReason
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.evidence import Evidence
+from twoway.solvers.table_sums import fit_table_sums
+from twoway.solvers.watch import Watch
 from twoway.tables.privacy import nonnegative_noisy
+from twoway.tables.published.places import TablePlaces
+from twoway.tables.published.table import PublishedTable
+from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 
 # More simulated people are not needed; the effect of chance is scaled to the number of people.
@@ -27,6 +37,9 @@ _MOST_SIMULATED = 100_000
 _MOST_COUNTED = 5e7  # people times tables
 # The part of the way to another sample that weights go.
 _STEP = 0.3
+_LEAST_PART = 1e-9
+REPLICATE_PASSES = 500
+"""Replicates start at the model and converge soon."""
 
 SetsOf: TypeAlias = Callable[[Evidence], CellSets]
 """From records to what a model is fitted to: these alone, or with their two-way tables."""
@@ -219,11 +232,111 @@ class TableResampling:
                 drawn.append(model)
                 continue
             total = counted.totals[place]
-            # Chance grows with the root of the number of people: scale it from those simulated to those counted.
-            scale = math.sqrt(float(total) / float(weight))
-            share = np.maximum(model + scale * (counted.array(place) / total - model), 0.0)
-            drawn.append(share / share.sum())
+            drawn.append(_scaled_chance(model, counted.array(place) / total, float(total) / float(weight)))
         return drawn
+
+
+def _scaled_chance(model: Floats, drawn: Floats, times: float | Floats) -> Floats:
+    """Return shares drawn around a model, as if ``times`` fewer people had been drawn than were.
+
+    Chance grows with the root of the number of people.
+    """
+    shares = np.maximum(model + np.sqrt(times) * (drawn - model), 0.0)
+    return np.asarray(shares / shares.sum())
+
+
+@dataclass(frozen=True)
+class PublishedResampling:
+    """Publishes the same tables again, counted on people drawn from the model.
+
+    The errors of tables that count the same people are dependent. Of ``n_people`` in all, each table counts as many as
+    it did, chosen at random; infinitely many means that no two tables share a person. Tables that must hold exactly
+    stay as they are.
+    """
+
+    published: PublishedTables
+    pmf: JointPMF
+    n_people: float
+
+    @classmethod
+    def of(cls, published: PublishedTables, pmf: JointPMF, n_records: float | None) -> PublishedResampling:
+        """Return how to draw tables of a model; by default, all tables count the same people."""
+        if difference := pmf.schema.difference(published.schema):
+            raise DataError(f"the tables and the model have different variables: {difference}")
+        people = [table.weight / cls._part_of_all(published, pmf, table) for table in published.tables]
+        return cls(published, pmf, max(*people, 0.0 if n_records is None else n_records))
+
+    @cached_property
+    def _modelled(self) -> list[tuple[TablePlaces, Floats]]:
+        """The cells of each table, and the shares that the model expects there."""
+        places = [TablePlaces.of(self.published, table) for table in self.published.tables]
+        tables = zip(places, self.published.tables, strict=True)
+        trees = self.pmf.trees
+        return [(cells, cells.shares(trees.of_variables(cells.variables).joint(), table)) for cells, table in tables]
+
+    def refit(self, seed: int, number: int, watch: Watch) -> tuple[JointPMF, StopReason]:
+        """Return the model of another sample of people, and why its fit ended."""
+        drawn = self.draw(seed, number)
+        # What must hold exactly is known: no sample changes it.
+        margins = self.published.exact_margins
+        descent = fit_table_sums(drawn, self.pmf, watch, 1, margins=margins, passes=REPLICATE_PASSES, quiet_cycles=3)
+        return descent.pmf, descent.stop_reason
+
+    def draw(self, seed: int, number: int) -> PublishedTables:
+        """Return the tables that another sample of people would have made."""
+        random = np.random.default_rng([seed, number])
+        people = None
+        if math.isfinite(self.n_people):
+            n = round(min(max(self.n_people, 1.0), _MOST_SIMULATED))
+            people = np.array(self.pmf.trees.draw(n, random), dtype=np.int64)
+        tables = [
+            table
+            if self.published.is_exact(table)
+            else self._published_again(table, shares, self._drawn(table, places, shares, people, random))
+            for table, (places, shares) in zip(self.published.tables, self._modelled, strict=True)
+        ]
+        return replace(self.published, tables=tuple(tables))
+
+    def _drawn(
+        self,
+        table: PublishedTable,
+        places: TablePlaces,
+        shares: Floats,
+        people: Ints | None,
+        random: np.random.Generator,
+    ) -> Floats:
+        """Return a table's shares among people who were drawn."""
+        if people is None:
+            n = max(1, round(min(table.weight, 1e15)))
+            return places.rescaled(random.multinomial(n, shares.ravel() / shares.sum()), shares)
+        cells = places.cell_of[tuple(people[position] for position in places.variables)]
+        cells = cells[cells >= 0]
+        expected = self.n_people * cells.size / people.shape[1]
+        if table.weight < expected:
+            cells = cells[random.random(cells.size) < table.weight / expected]
+        if not cells.size:
+            return shares
+        counts = np.bincount(cells, minlength=table.counts.size)
+        people_of, shares_of = places.sums_of_groups(counts, shares)
+        times = people_of / np.maximum(table.weight * shares_of, 1.0)
+        return _scaled_chance(shares, places.rescaled(counts, shares), times.reshape(shares.shape))
+
+    @staticmethod
+    def _part_of_all(published: PublishedTables, pmf: JointPMF, table: PublishedTable) -> float:
+        """Return the share of all people that a table is about."""
+        universe = {position: np.array(codes) for position, codes in published.universe(table.within).items()}
+        return max(float(np.exp(pmf.trees.log_probability(universe))), _LEAST_PART)
+
+    @staticmethod
+    def _published_again(table: PublishedTable, expected: Floats, drawn: Floats) -> PublishedTable:
+        """Return a table with other numbers, published in the same way: bounds are as far apart as they were."""
+        people = float(table.counts.sum())
+        counts, change = drawn * people, np.rint((drawn - expected) * people)
+        is_known = table.low == table.high
+        low = np.where(is_known, counts, np.where(table.low > 0, np.maximum(table.low + change, 0.0), 0.0))
+        high = np.where(is_known, counts, np.maximum(table.high + change, low))
+        totals = {key: sums_by(counts, key) for key in table.totals}
+        return replace(table, counts=counts, low=low, high=high, totals=totals)
 
 
 Resampling: TypeAlias = RecordResampling | TableResampling

@@ -21,8 +21,15 @@ from twoway.report import Monitor, Progress, StopReason
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.loop import Loop
-from twoway.solvers.published_resampling import REPLICATE_PASSES, PublishedResampling
-from twoway.solvers.resampling import DesignResampling, RecordResampling, Resampling, TableResampling, sample_as_fitted
+from twoway.solvers.resampling import (
+    REPLICATE_PASSES,
+    DesignResampling,
+    PublishedResampling,
+    RecordResampling,
+    Resampling,
+    TableResampling,
+    sample_as_fitted,
+)
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import softened_start
 from twoway.solvers.theta import theta_groups

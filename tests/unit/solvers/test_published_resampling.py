@@ -7,7 +7,7 @@ import pytest
 from random_models import random_pmf, sized
 
 from twoway.errors import DataError
-from twoway.solvers.published_resampling import PublishedResampling
+from twoway.solvers.resampling import PublishedResampling
 from twoway.solvers.watch import Watch
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
