@@ -268,7 +268,7 @@ def _fit_command_hints(learned: dict[str, Any]) -> Iterator[str]:
         )
     many = {name: is_number for name, is_number in learned["many_categories"].items() if name not in odd}
     if many:
-        weights = [name for name in many if many[name] and WEIGHT_NAME.fullmatch(name)]
+        weights = [name for name in many if WEIGHT_NAME.fullmatch(name)]
         ways = [f"--weights {printable(name, 40)!r} uses it as survey weights" for name in weights][:1]
         ways += [f"--bins {printable(name, 40)!r} bins numbers" for name in many if many[name]][:1]
         ways += [f"--drop {printable(name, 40)!r} leaves a column out" for name in many if not many[name]][:1]
