@@ -106,6 +106,21 @@ def markdown_text(text: object) -> str:
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>#|~$&" else char for char in printable(text, None))
 
 
+def markdown_table(rows: Sequence[Sequence[str]], n_texts: int = 1) -> str:
+    """Return rows of Markdown as a table, the first row as its head; columns after the first ``n_texts`` hold numbers.
+
+    Examples
+    --------
+    >>> print(markdown_table([["method", "error"], ["auto", "0.12"]]))
+    | method | error |
+    | --- | ---: |
+    | auto | 0.12 |
+    """
+    head, *others = rows
+    line = ["---" if place < n_texts else "---:" for place in range(len(head))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, line, *others))
+
+
 def crossed_text(names: Iterable[object], width: int | None = MAX_WIDTH) -> str:
     """Return the variables of a table, such as "age × vote"."""
     return " × ".join(printable(name, width) for name in names)

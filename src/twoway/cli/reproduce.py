@@ -64,10 +64,11 @@ def reproduce(
         Also write all tables in OUT to this Markdown page, below its mark; others on it are kept.
     """
     from rich.console import Console
+    from rich.markdown import Markdown
 
     from twoway.paper.results import summarize_results
     from twoway.paper.run import plan_run
-    from twoway.paper.show import show_in_files, show_on_page, show_on_terminal
+    from twoway.paper.show import show_in_files, show_on_page
     from twoway.paper.tables import find_paper_methods, find_paper_tables
 
     # No table is cut in a file.
@@ -84,7 +85,11 @@ def reproduce(
             paths = show_in_files(summary, out)
             if json:
                 say_json({**summary, "written": [str(path) for path in paths]})
-            console.print(*show_on_terminal(summary), sep="\n")
+            text = paths[1].read_text(encoding="utf-8")
+            if console.is_terminal:
+                console.print(Markdown(text))
+            else:
+                console.print(text, soft_wrap=True, markup=False)
             console.print(f"written: {', '.join(map(str, paths))}", style="dim", soft_wrap=True, markup=False)
             if paths[-1].suffix != ".png":
                 console.print('no plot without matplotlib: pip install "twoway[plot]"', style="dim", markup=False)

@@ -1,22 +1,18 @@
-"""A table for people: on the terminal, as Markdown, as JSON, as a plot; and the page of all tables."""
+"""A table for people: as Markdown, which the terminal shows too, as JSON, as a plot; and the page of all tables."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from twoway.errors import DataError
 from twoway.paper.results import Summary, results_file, summarize_results
 from twoway.paper.tables import DEFAULT_RELEASE, METRICS, Size, find_paper_tables
 from twoway.storage.atomic_files import atomic_file
-from twoway.text import counted
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from twoway.text import counted, markdown_table
 
 MARK = "<!-- Everything below this line is written by: twoway reproduce --page -->"
 
@@ -116,46 +112,6 @@ def shown_trials(summary: Summary) -> str:
     return f"{counted(first, 'trial')}{''.join(others)}; {', '.join(drawn)}"
 
 
-# On the terminal
-
-
-def show_on_terminal(summary: Summary) -> list[RenderableType]:
-    """Return what `rich` prints: one table per metric, then the notes."""
-    from rich.markup import escape
-    from rich.table import Table
-    from rich.text import Text
-
-    parts: list[RenderableType] = [
-        Text(f"\n{summary['table']}: {summary['title']}", style="bold"),
-        Text(f"the paper's {summary['label']}; {shown_trials(summary)}; ✓ the better of ours and the paper's", "dim"),
-    ]
-    for grid in shown_grids(summary):
-        table = Table(title=escape(grid.title), title_justify="left", title_style="", header_style="bold")
-        table.add_column("method", no_wrap=True)
-        for column in grid.columns:
-            table.add_column(escape(column), justify="right", no_wrap=True)
-        has_paper = any(cell["paper"] is not None for cells in grid.rows.values() for cell in cells)
-        for method, cells in grid.rows.items():
-            table.add_row(method, *(_shown_on_terminal(cell, has_paper) for cell in cells))
-        table.add_section()
-        table.add_row("best of ours", *(name or "" for name in grid.best), style="dim")
-        parts.append(table)
-    return parts + [Text(note, style="dim") for note in shown_notes(summary)]
-
-
-def _shown_on_terminal(cell: Summary, has_paper: bool) -> str:
-    """Return our number, with the paper's in a line below it in tables that have any."""
-    ours, paper = shown_ours(cell) + _shown_mark(cell, "ours", " ✓", "  "), shown_paper(cell)
-    if not has_paper:
-        return ours
-    return f"{ours}\n" + (f"paper {paper}{_shown_mark(cell, 'paper', ' ✓', '  ')}" if paper else "")
-
-
-def _shown_mark(cell: Summary, whose: str, mark: str, other: str = "") -> str:
-    """Return the mark if this number is the better one, or as good."""
-    return mark if cell["better"] in (whose, "both") else other
-
-
 # As Markdown
 
 
@@ -172,23 +128,21 @@ def show_as_markdown(summary: Summary) -> str:
         "",
     ]
     for grid in shown_grids(summary):
-        head = _shown_markdown_row("method", grid.columns)
-        lines += [f"**{grid.title}**", "", head, "|---|" + "---|" * len(grid.columns)]
-        lines += [_shown_markdown_row(method, map(_shown_in_markdown, cells)) for method, cells in grid.rows.items()]
-        lines += [_shown_markdown_row("*best of ours*", (f"*{name or ''}*" for name in grid.best)), ""]
+        rows = [["method", *grid.columns]]
+        rows += [[method, *map(_shown_in_markdown, cells)] for method, cells in grid.rows.items()]
+        rows.append(["*best of ours*", *(f"*{name or ''}*" for name in grid.best)])
+        lines += [f"**{grid.title}**", "", markdown_table(rows), ""]
     notes = [f"- {note}" for note in shown_notes(summary)]
     return "\n".join([*lines, *notes, *([""] if notes else [])])
 
 
-def _shown_markdown_row(title: str, cells: Iterable[str]) -> str:
-    return f"| {' | '.join([title, *cells])} |"
-
-
 def _shown_in_markdown(cell: Summary) -> str:
     """Return "**0.652 ± 0.021** (paper 0.6746)", with the better one bold."""
-    bold_ours, bold_paper = _shown_mark(cell, "ours", "**"), _shown_mark(cell, "paper", "**")
-    ours, paper = f"{bold_ours}{shown_ours(cell)}{bold_ours}", shown_paper(cell)
-    return f"{ours} (paper {bold_paper}{paper}{bold_paper})" if paper else ours
+    ours, paper = (
+        f"**{text}**" if cell["better"] in (whose, "both") else text
+        for whose, text in (("ours", shown_ours(cell)), ("paper", shown_paper(cell)))
+    )
+    return f"{ours} (paper {paper})" if paper else ours
 
 
 # In files

@@ -10,7 +10,7 @@ from typing import Any
 from twoway.data.files.workbook import Workbook
 from twoway.data.files.writing import write_data_file, written_ending
 from twoway.storage.atomic_files import atomic_file
-from twoway.text import markdown_text
+from twoway.text import markdown_table, markdown_text
 
 Rows = Sequence[Mapping[str, Any]]
 ENDINGS = (".xlsx", ".md", ".csv", ".tsv", ".parquet", ".jsonl")
@@ -88,12 +88,10 @@ def _segments_markdown(tables: Mapping[str, Rows]) -> str:
         if not rows:
             continue
         columns = list(rows[0])
-        is_text = [isinstance(rows[0][column], str) for column in columns]
         table = [[markdown_text(column.replace("_", " ")) for column in columns]]
-        table.append(["---" if text else "---:" for text in is_text])
         table += [[_segment_cell_text(title, column, row[column]) for column in columns] for row in rows]
-        lines = [f"| {' | '.join(cells)} |" for cells in table]
-        parts.append("\n".join([f"## {title.capitalize()}", "", *lines]))
+        n_texts = sum(isinstance(rows[0][column], str) for column in columns)
+        parts.append(f"## {title.capitalize()}\n\n{markdown_table(table, n_texts)}")
     return "\n\n".join(parts) + "\n"
 
 

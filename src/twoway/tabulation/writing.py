@@ -12,7 +12,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.files.workbook import Workbook, WorkbookSheet
 from twoway.notebook import page_template
-from twoway.text import aligned_text, counted, markdown_text, printable
+from twoway.text import aligned_text, counted, markdown_table, markdown_text, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,14 +123,13 @@ def tabulation_markdown(tabulation: Tabulation) -> str:
 
 def _markdown_of_table(table: BannerTable) -> str:
     head = ["", *(_markdown_head(column, bool(table.tests)) for column in table.columns)]
-    rows = [head, ["---", *["---:"] * len(table.columns)]]
+    rows = [head]
     for line in written_lines(table):
         label = markdown_text(line.label)
         rows.append([{"main": f"**{label}**", "beside": f"*{label}*", "base": label}[line.kind], *line.cells])
-    body = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     below = [*map(markdown_text, table.tests), *(f"Note: {markdown_text(note)}" for note in table.notes)]
     listed = "\n".join(f"- {text}" for text in below)
-    return f"### {markdown_text(written_title(table))}\n\n{body}\n\n{listed}".rstrip()
+    return f"### {markdown_text(written_title(table))}\n\n{markdown_table(rows)}\n\n{listed}".rstrip()
 
 
 def _markdown_head(column: BannerColumn, has_letters: bool) -> str:
