@@ -1,8 +1,6 @@
 """Columns of MovieLens ratings: some are hidden, and predicted from the others.
 
-The baseline is biased matrix factorisation by alternating ridge regressions. A rating is
-μ + b_user + c_item + p_user · q_item (Koren, Bell and Volinsky, Matrix factorization techniques for recommender
-systems, 2009). Users and items alternate: with one side fixed, a vector of the other is a ridge regression.
+The baseline is biased matrix factorisation by alternating ridge regressions, those of `RatingPredictor`'s vectors.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,8 +39,6 @@ _RANKS = (5, 10, 15, 20, 25)
 _BMF_RANKS = (5, 10, 15, 20)
 _MOST_SWEEPS = 200
 _PENALTY = 10.0
-# The normal equations of this many users are solved at a time.
-_CHUNK = 2**13
 
 # What the mean is taken over, by users and items of pairs.
 AVERAGES: dict[str, Callable[[Ints, Ints], Ints]] = {
@@ -191,52 +187,19 @@ def _recommend_by_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, se
     return partial(ratings_by_model, pmf, both), seconds, details
 
 
-@dataclass(frozen=True)
-class Factorization:
-    """Predictions for users and items: μ, and one vector per user and item, whose last number is the bias."""
+def factorization_sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Predict]:
+    """Yield the predictions after each sweep over users and items, clipped to the scale, indefinitely."""
+    from twoway.estimators.ratings.vectors import ridge_sweeps
 
-    mean: float
-    points: Floats
-    """The points of the scale, ascending."""
-    users: Floats
-    """(n_users, rank + 1)."""
-    items: Floats
-    """(n_items, rank + 1)."""
-
-    def predict(self, user_codes: Ints, item_codes: Ints) -> Floats:
-        """Return the predicted ratings of pairs, clipped to the scale; (n_pairs,)."""
-        users, items = self.users[user_codes], self.items[item_codes]
-        product = np.einsum("pk,pk->p", users[:, :-1], items[:, :-1])
-        return np.asarray(np.clip(self.mean + users[:, -1] + items[:, -1] + product, self.points[0], self.points[-1]))
+    start, points = np.random.default_rng(seed).normal(scale=0.1, size=(len(table.items), rank)), table.points
+    for before, after in pairwise(ridge_sweeps(table, start, _PENALTY, _PENALTY, 1)):
+        # A sweep ends with the items: users have the vectors that suit the items before it.
+        of_users, of_items = before.of_users(table.records)[0], after.means
+        yield partial(_predict_by_factorization, of_users, of_items, points)
 
 
-def factorization_sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Factorization]:
-    """Yield the factorisation after each sweep over users and items, indefinitely."""
-    is_rated = np.zeros((len(table.users), len(table.items)))
-    rating = np.zeros_like(is_rated)
-    is_rated.ravel()[table.keys] = 1.0
-    rating.ravel()[table.keys] = table.ratings
-    mean = float(rating.sum() / is_rated.sum())
-    items = np.zeros((len(table.items), rank + 1))
-    items[:, :-1] = np.random.default_rng(seed).normal(scale=0.1, size=(len(items), rank))
-    while True:
-        users = _factorization_ridge(is_rated, rating - mean, items)
-        items = _factorization_ridge(is_rated.T, rating.T - mean, users)
-        yield Factorization(mean, table.points, users, items)
-
-
-def _factorization_ridge(is_rated: Floats, rating: Floats, others: Floats) -> Floats:
-    """Return the vectors of one side, (n, rank + 1), given those of the other side, (m, rank + 1)."""
-    factors = np.hstack([others[:, :-1], np.ones((len(others), 1))])
-    products = (factors[:, :, np.newaxis] * factors[:, np.newaxis, :]).reshape(len(factors), -1)
-    penalty = _PENALTY * np.eye(factors.shape[1])
-    solved = np.empty((len(is_rated), factors.shape[1]))
-    for first in range(0, len(is_rated), _CHUNK):
-        part = slice(first, first + _CHUNK)
-        gram = (is_rated[part] @ products).reshape(-1, *penalty.shape) + penalty
-        right = (is_rated[part] * (rating[part] - others[:, -1])) @ factors
-        solved[part] = np.linalg.solve(gram, right[:, :, np.newaxis])[:, :, 0]
-    return solved
+def _predict_by_factorization(of_users: Floats, of_items: Floats, points: Floats, users: Ints, items: Ints) -> Floats:
+    return np.asarray(np.einsum("pn,pn->p", of_users[users], of_items[items]).clip(points[0], points[-1]))
 
 
 def _recommend_by_factorization(data: Hidden, *, seed: int) -> Result:
@@ -246,8 +209,8 @@ def _recommend_by_factorization(data: Hidden, *, seed: int) -> Result:
     candidates = []
     for rank in _BMF_RANKS:
         lowest, n_sweeps = np.inf, 0
-        for number, model in enumerate(factorization_sweeps(train, rank, seed=seed), 1):
-            error = _root_mean_square(data.errors(model.predict, data.validation))
+        for number, predict in enumerate(factorization_sweeps(train, rank, seed=seed), 1):
+            error = _root_mean_square(data.errors(predict, data.validation))
             if error >= lowest or number > _MOST_SWEEPS:
                 break
             lowest, n_sweeps = error, number
@@ -255,8 +218,8 @@ def _recommend_by_factorization(data: Hidden, *, seed: int) -> Result:
     _, rank, n_sweeps = min(candidates)
     refit_began = time.perf_counter()
     both = data.table.only(data.train | data.validation)
-    last = next(islice(factorization_sweeps(both, rank, seed=seed), n_sweeps - 1, None))
-    return last.predict, trial_seconds(refit_began, began), {"rank": rank, "sweeps": n_sweeps}
+    predict = next(islice(factorization_sweeps(both, rank, seed=seed), n_sweeps - 1, None))
+    return predict, trial_seconds(refit_began, began), {"rank": rank, "sweeps": n_sweeps}
 
 
 def _recommend_by_average(method: str, data: Hidden) -> Result:

@@ -1,5 +1,6 @@
 """The tables on real data, with synthetic files in the same format; and their baselines."""
 
+import itertools
 import json
 import zipfile
 from dataclasses import asdict
@@ -350,31 +351,30 @@ def test_classifiers_take_missing_and_new_labels(name):
     assert pipeline.predict(pd.DataFrame({"x": ["new"], "y": ["d"]}, dtype=object)) in ("p", "q", "r")
 
 
-def test_factorization_minimises_its_penalised_error():
-    """After many sweeps no user's or item's vector can be bettered, and nudges make it worse."""
+def test_factorization_is_ridge_regressions():
+    """μ + b_user + c_item + p_user · q_item: users given the items, then items given the users, one at a time."""
     random = np.random.default_rng(0)
-    users, items = np.nonzero(random.uniform(size=(20, 8)) < 0.6)
-    frame = pd.DataFrame({"user": users, "item": items, "rating": random.integers(1, 6, size=len(users))})
+    ratings = np.where(random.uniform(size=(20, 8)) < 0.6, random.integers(1, 6, size=(20, 8)), np.nan)
+    rows, columns = np.nonzero(~np.isnan(ratings))
+    frame = pd.DataFrame({"user": rows, "item": columns, "rating": ratings[rows, columns]})
     table = read_ratings(frame, ("user", "item", "rating"), scale=range(1, 6))
-    rating = frame["rating"].to_numpy()
+    mean, items = np.nanmean(ratings), np.zeros((8, 3))
+    items[:, :2] = np.random.default_rng(0).normal(scale=0.1, size=(8, 2))
 
-    def cost(model, user_vectors, item_vectors):
-        product = (user_vectors[users, :-1] * item_vectors[items, :-1]).sum(axis=1)
-        predicted = model.mean + user_vectors[users, -1] + item_vectors[items, -1] + product
-        return ((predicted - rating) ** 2).sum() + 10 * ((user_vectors**2).sum() + (item_vectors**2).sum())
+    def regressions(rated, others):
+        solved = []
+        for row in rated:
+            known = ~np.isnan(row)
+            inputs = np.column_stack([others[known, :2], np.ones(known.sum())])
+            outputs = row[known] - mean - others[known, 2]
+            solved.append(np.linalg.solve(inputs.T @ inputs + 10 * np.eye(3), inputs.T @ outputs))
+        return np.array(solved)
 
-    costs = []
-    for number, model in enumerate(recommendation.factorization_sweeps(table, 2, seed=0)):
-        costs.append(cost(model, model.users, model.items))
-        if number == 60:
-            break
-    assert model.mean == pytest.approx(rating.mean())
-    assert (np.diff(costs) <= 1e-9).all()
-    for _ in range(20):
-        nudge = random.normal(scale=1e-3, size=model.items.shape)
-        assert cost(model, model.users, model.items + nudge) > costs[-1]
-    predicted = model.predict(users, items)
-    assert ((predicted >= 1) & (predicted <= 5)).all()
+    for predict in itertools.islice(recommendation.factorization_sweeps(table, 2, seed=0), 4):
+        users = regressions(ratings, items)
+        items = regressions(ratings.T, users)
+        expected = mean + users[:, [2]] + items[:, 2] + users[:, :2] @ items[:, :2].T
+        np.testing.assert_allclose(predict(rows, columns), expected[rows, columns].clip(1, 5), rtol=1e-9)
 
 
 def test_averages_are_averages():

@@ -16,8 +16,10 @@ distributions of vectors, so that an average of both predicts better than either
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -219,7 +221,7 @@ class _VectorProblem:
         if self.recipe.spread is not None:
             covariance = self.recipe.spread * self.table.variance * np.eye(len(center))
             covariance[0, 0] = deviations[0, 0]
-        moments = packed_vectors(covariances) + packed_vector_products(means)
+        moments = packed_vectors(covariances + means[:, :, np.newaxis] * means[:, np.newaxis, :])
         vectors = RatingVectors(self.table.points, means, moments, noise)
         spread = float(np.sum(np.linalg.inv(covariance) * deviations)) - len(center)
         spread += float(np.linalg.slogdet(covariance)[1])
@@ -238,36 +240,43 @@ def ridge_vectors(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, .
     model in which users' numbers have unit variance, so a loading sets the penalty of the bias.
     """
     scale = float(np.sqrt(table.variance))
-    penalty, mean = recipe.penalty * scale, float(table.ratings.mean())
-    size = 2 + recipe.n_dimensions
-    means = np.empty((len(table.items), size))
-    means[:, 0], means[:, 1] = mean, np.sqrt(penalty / recipe.bias_penalty)
-    random = np.random.default_rng(seed)
-    means[:, 2:] = _START_SPREAD * np.sqrt(scale) * random.normal(size=(len(means), recipe.n_dimensions))
-    penalties = np.array([recipe.bias_penalty, *[penalty] * recipe.n_dimensions])
-    for _ in range(_SWEEPS):
-        sums = _point_vectors(table, means, penalty).sums(table.records, threads)
+    drawn = np.random.default_rng(seed).normal(size=(len(table.items), recipe.n_dimensions))
+    start = _START_SPREAD * np.sqrt(scale) * drawn
+    sweeps = ridge_sweeps(table, start, recipe.penalty * scale, recipe.bias_penalty, threads)
+    vectors = next(islice(sweeps, _SWEEPS, None))
+    return VectorFit(vectors, [], StopReason.DIRECT)  # of a fixed number of sweeps
+
+
+def ridge_sweeps(
+    table: RatingTable, start: Floats, penalty: float, bias_penalty: float, threads: int | None
+) -> Iterator[RatingVectors]:
+    """Yield the vectors at the start and after each sweep over users and items, indefinitely.
+
+    ``start`` is (n_items, n_dimensions); penalties are those of vectors, and of users' biases and items' offsets.
+    """
+    mean, size = float(table.ratings.mean()), 2 + start.shape[1]
+    means = np.empty((len(start), size))
+    means[:, 0], means[:, 1], means[:, 2:] = mean, np.sqrt(penalty / bias_penalty), start
+    penalties = np.array([bias_penalty, *[penalty] * start.shape[1]])
+    while True:
+        vectors = _point_vectors(table, means, penalty)
+        yield vectors
+        sums = vectors.sums(table.records, threads)
         squares, free = unpacked_vectors(sums.squares), [0, *range(2, size)]
         # Of each rating, what the bias explains is taken away; an offset is drawn toward the mean.
         right = sums.products[:, free] - squares[:, free, 1] * means[:, 1:2]
-        right[:, 0] += recipe.bias_penalty * mean
+        right[:, 0] += bias_penalty * mean
         matrices = squares[:, free][:, :, free] + np.diag(penalties)
         means = means.copy()
         means[:, free] = np.linalg.solve(matrices, right[:, :, np.newaxis])[:, :, 0]
-    return VectorFit(_point_vectors(table, means, penalty), [], StopReason.DIRECT)  # of a fixed number of sweeps
 
 
 def _point_vectors(table: RatingTable, means: Floats, penalty: float) -> RatingVectors:
-    return RatingVectors(table.points, means, packed_vector_products(means), penalty, _ERROR_SHARE * table.variance)
+    moments = packed_vectors(means[:, :, np.newaxis] * means[:, np.newaxis, :])
+    return RatingVectors(table.points, means, moments, penalty, _ERROR_SHARE * table.variance)
 
 
 # Symmetric matrices
-
-
-def packed_vector_products(vectors: Floats) -> Floats:
-    """Return the products of each vector's numbers, (n, n_packed)."""
-    rows, columns = np.tril_indices(vectors.shape[1])
-    return vectors[:, rows] * vectors[:, columns]
 
 
 def packed_vectors(matrices: Floats) -> Floats:
