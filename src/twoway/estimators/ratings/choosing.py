@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import compress
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Floats, Ints
 from twoway.estimators.long_tables import long_table_folds
 from twoway.estimators.ratings.model import RatingExpert, RatingFitting, RatingModel, RatingRecipe, expert_ratings
 from twoway.estimators.ratings.shape import USUAL_EXPONENTS, fit_shape_exponents
@@ -38,21 +37,6 @@ _EQUAL_RATINGS = 30.0
 _LEAST_WEIGHT = 0.02
 
 
-@dataclass(frozen=True)
-class _RatingFold:
-    """Ratings to fit, and others to predict."""
-
-    pairs: RatingPairs
-    """Those of the held-out ratings, with the ratings to fit."""
-    codes: Ints
-    """The held-out ratings, as positions on the scale."""
-
-    @classmethod
-    def of(cls, table: RatingTable, held: Bools) -> _RatingFold:
-        pairs = RatingPairs(table.only(~held), *np.divmod(table.keys[held], len(table.items)))
-        return cls(pairs, (table.records.cells[held] % table.n_points).astype(np.int64))
-
-
 def choose_rating_recipe(
     table: RatingTable, rank: int | None, fitting: RatingFitting
 ) -> tuple[RatingRecipe, dict[int, float]]:
@@ -70,10 +54,12 @@ def choose_rating_recipe(
     forms += _RIDGES
     equal = np.full(len(forms) + 1, 1.0 / (len(forms) + 1))
     recipe = RatingRecipe(ranks[0], forms, equal, USUAL_EXPONENTS)
-    folds = [_RatingFold.of(table, held) for held in long_table_folds(len(table.keys), _MANY_RATINGS, random)]
-    if not folds:
+    held_out = long_table_folds(len(table.keys), _MANY_RATINGS, random)
+    if not held_out:
         return recipe, {}
-    recipe, tried = _RatingSearch(folds, table.points, fitting).improve(recipe, ranks)
+    folds = [RatingPairs(table.only(~held), *np.divmod(table.keys[held], len(table.items))) for held in held_out]
+    codes = np.concatenate([table.records.cells[held] for held in held_out]).astype(np.int64) % table.n_points
+    recipe, tried = _RatingSearch(folds, codes, table.points, fitting).improve(recipe, ranks)
     return recipe, {} if rank else tried
 
 
@@ -81,7 +67,10 @@ def choose_rating_recipe(
 class _RatingSearch:
     """Comparisons on folds."""
 
-    folds: Sequence[_RatingFold]
+    folds: Sequence[RatingPairs]
+    """The pairs of each fold's held-out ratings, with the ratings to fit."""
+    codes: Ints
+    """The held-out ratings of all folds, as positions on the scale."""
     points: Floats
     fitting: RatingFitting
 
@@ -89,7 +78,7 @@ class _RatingSearch:
         """Return the recipe with the best of some ranks, weights and exponents, and the RMSE of the ranks compared."""
         best_rank, kinds, tried = self._best_kinds(ranks)
         experts = [
-            [self.fitting.fit_vectors(fold.pairs.table, form, _TRIAL_STARTS).expert for fold in self.folds]
+            [self.fitting.fit_vectors(fold.table, form, _TRIAL_STARTS).expert for fold in self.folds]
             for form in recipe.forms
         ]
         experts.append(kinds)
@@ -98,18 +87,13 @@ class _RatingSearch:
         weights = weights[is_used] / weights[is_used].sum()
         recipe = replace(recipe, rank=best_rank, forms=tuple(compress(recipe.forms, is_used)), weights=weights)
         of_folds = zip(self.folds, zip(*compress(experts, is_used), strict=True), strict=True)
-        models = [RatingModel.of(recipe, experts_of_fold, fold.pairs.table) for fold, experts_of_fold in of_folds]
+        models = [RatingModel.of(recipe, experts_of_fold, fold.table) for fold, experts_of_fold in of_folds]
         return replace(recipe, exponents=self._best_exponents(models)), tried
-
-    @cached_property
-    def _codes(self) -> Ints:
-        """The held-out ratings of all folds, as positions on the scale."""
-        return np.concatenate([fold.codes for fold in self.folds])
 
     def _predictions(self, experts: Sequence[RatingExpert]) -> Floats:
         """Return the expected ratings by an expert of each fold, (n_held_out,)."""
         of_folds = zip(self.folds, experts, strict=True)
-        return np.concatenate([expert_ratings(expert, fold.pairs) for fold, expert in of_folds])
+        return np.concatenate([expert_ratings(expert, fold) for fold, expert in of_folds])
 
     def _best_kinds(self, ranks: Sequence[int]) -> tuple[int, list[RatingExpert], dict[int, float]]:
         """Return the rank of the lowest RMSE, the fit of each fold, and the RMSE of the ranks that were compared."""
@@ -118,8 +102,8 @@ class _RatingSearch:
 
         def is_better(rank: int) -> bool:
             nonlocal best
-            kinds = [self.fitting.fit_kinds(fold.pairs.table, rank, _TRIAL_STARTS).expert for fold in self.folds]
-            rmse = float(np.sqrt(np.mean((self._predictions(kinds) - self.points[self._codes]) ** 2)))
+            kinds = [self.fitting.fit_kinds(fold.table, rank, _TRIAL_STARTS).expert for fold in self.folds]
+            rmse = float(np.sqrt(np.mean((self._predictions(kinds) - self.points[self.codes]) ** 2)))
             is_lowest = rmse < min(tried.values(), default=np.inf)
             tried[rank] = rmse
             best = kinds if is_lowest else best
@@ -132,7 +116,7 @@ class _RatingSearch:
         """Return the weights, which sum to 1, of the average with the least squared error; experts come by fold."""
         from scipy.optimize import nnls
 
-        actual, n_experts = self.points[self._codes], len(experts)
+        actual, n_experts = self.points[self.codes], len(experts)
         gaps = np.stack([self._predictions(of_folds) - actual for of_folds in experts], axis=1)
         # Beside the gaps, a heavy row asks for a sum of 1, and some rows ask for equal weights.
         unit = max(float(np.std(actual)), 1e-6)
@@ -146,5 +130,5 @@ class _RatingSearch:
     def _best_exponents(self, models: Sequence[RatingModel]) -> Floats:
         """Return the exponents of the distribution's shape, given the model of each fold."""
         of_folds = zip(self.folds, models, strict=True)
-        parts, means = zip(*(model.parts(fold.pairs) for fold, model in of_folds), strict=True)
-        return fit_shape_exponents(np.concatenate(parts, axis=1), self.points, np.concatenate(means), self._codes)
+        parts, means = zip(*(model.parts(fold) for fold, model in of_folds), strict=True)
+        return fit_shape_exponents(np.concatenate(parts, axis=1), self.points, np.concatenate(means), self.codes)
