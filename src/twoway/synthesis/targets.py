@@ -211,12 +211,10 @@ def _check_same_targets(schema: Schema, positions: Sequence[int], first: Target,
 
 def published_targets(published: PublishedTables, n: int, exact: Iterable[Names] = ()) -> list[Target]:
     """Return the targets of a population of n persons; means are left to the model."""
-    is_complete = [published.is_plain(table) and table.is_known for table in published.tables]
-    pairs = list(zip(published.tables, is_complete, strict=True))
-    complete = [_complete_target(published, table, n) for table, whole in pairs if whole]
-    best = max((table for table, whole in pairs if whole), key=lambda table: table.weight, default=None)
-    n_people = 0.0 if best is None else float(best.counts.sum())
-    others = [_published_target(published, table, n, n_people) for table, whole in pairs if not whole]
+    plain = dict.fromkeys(published.plain)
+    complete = [_complete_target(published, table, n) for table in plain]
+    n_people = float(max(plain, key=lambda table: table.weight).counts.sum()) if plain else 0.0
+    others = [_published_target(published, table, n, n_people) for table in published.tables if table not in plain]
     fine, coarse = [], []
     for names in exact:
         positions = published.schema.indices(names)

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import chain, groupby
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -142,23 +143,12 @@ class SheetLayout:
         for number, table in enumerate(tables, 1):
             with errors_at(f"table {number}"):
                 blocks.append(_layout_block(table))
-        symbols = {str(sign): str(meaning) for sign, meaning in content.get("symbols", {}).items()}
-        groups = {
-            str(name): _layout_labels(own, f"groups.{name}")
-            for name, own in _layout_mapping(content.get("groups", {}), "groups").items()
-        }
-        impossible, exact = content.get("impossible", []), content.get("exact", [])
-        for setting, value in (("impossible", impossible), ("exact", exact)):
-            if not isinstance(value, list):
-                raise DataError(f"{setting} must be a list; got {value!r}")
-        return cls(
-            tuple(blocks),
-            str(content.get("areas", "")),
-            symbols,
-            groups,
-            tuple(_layout_labels(rule, "impossible") for rule in impossible),
-            tuple(tuple(map(str, names)) if isinstance(names, list) else (str(names),) for names in exact),
-        )
+        symbols, groups = (_layout_mapping(content.get(what, {}), what) for what in ("symbols", "groups"))
+        meanings = {str(sign): str(meaning) for sign, meaning in symbols.items()}
+        members_of = {str(name): _layout_labels(own, f"groups.{name}") for name, own in groups.items()}
+        rules = tuple(_layout_labels(rule, "impossible") for rule in _layout_list(content, "impossible"))
+        exact = tuple(map(_layout_texts, _layout_list(content, "exact")))
+        return cls(tuple(blocks), str(content.get("areas", "")), meanings, members_of, rules, exact)
 
     def to_toml(self) -> str:
         """Return the layout as the text of a TOML file."""
@@ -201,8 +191,19 @@ def _layout_settings(settings: Mapping[str, Any]) -> list[str]:
 
 def _layout_labels(content: Any, what: str) -> dict[str, tuple[str, ...]]:
     """Return one label or several for each name."""
-    named = _layout_mapping(content, what)
-    return {str(n): tuple(map(str, own)) if isinstance(own, list) else (str(own),) for n, own in named.items()}
+    return {str(name): _layout_texts(own) for name, own in _layout_mapping(content, what).items()}
+
+
+def _layout_texts(given: Any) -> tuple[str, ...]:
+    """Return one text or several."""
+    return tuple(map(str, given if isinstance(given, list) else [given]))
+
+
+def _layout_list(content: Mapping[str, Any], what: str) -> list[Any]:
+    """Return a setting that is a list, empty where it is not given."""
+    if not isinstance(given := content.get(what, []), list):
+        raise DataError(f"{what} must be a list; got {given!r}")
+    return given
 
 
 def _layout_block(table: Any) -> TableBlock:
@@ -212,7 +213,7 @@ def _layout_block(table: Any) -> TableBlock:
     given: dict[str, Any] = {name: str(table[name]) for name in ("file", "sheet", "area") if name in table}
     for side in _SIDES:
         groups = []
-        for number, group in enumerate(table.get(side, ()), 1):
+        for number, group in enumerate(_layout_list(table, side), 1):
             with errors_at(f"{side} {number}"):
                 groups.append(_layout_lines(group, side))
         given[side] = tuple(groups)
@@ -236,17 +237,10 @@ def _layout_block(table: Any) -> TableBlock:
 def _layout_lines(group: Any, side: str) -> TableLines:
     check_known("setting", ["variables", side, "categories", "labels", "several"], *_layout_mapping(group, side))
     other = _SIDES[1 - _SIDES.index(side)]
-    names = group.get("variables", [])
-    names = [names] if isinstance(names, str) else names
-    at = _layout_places(group.get(side, []), side)
-    categories = group.get("categories", []) if names else [[]] * len(at)
-    return TableLines(
-        tuple(map(str, names)),
-        at,
-        tuple(tuple(map(str, labels)) if isinstance(labels, list) else (str(labels),) for labels in categories),
-        _layout_places(group.get("labels", []), other),
-        bool(group.get("several", False)),
-    )
+    names, at = _layout_texts(group.get("variables", [])), _layout_places(group.get(side, []), side)
+    categories = _layout_list(group, "categories") if names else [[]] * len(at)
+    labels = _layout_places(group.get("labels", []), other)
+    return TableLines(names, at, tuple(map(_layout_texts, categories)), labels, bool(group.get("several", False)))
 
 
 def _layout_mapping(content: Any, what: str) -> Mapping[str, Any]:
@@ -299,7 +293,4 @@ def _layout_place(text: str, side: str) -> Any:
         return int(text) - 1 if re.fullmatch(r"[1-9]\d{0,6}", text) else None
     if not re.fullmatch(r"[A-Za-z]{1,3}", text):
         return None
-    place = 0
-    for letter in text.upper():
-        place = place * 26 + ord(letter) - ord("A") + 1
-    return place - 1
+    return reduce(lambda place, letter: place * 26 + ord(letter) - ord("A") + 1, text.upper(), 0) - 1

@@ -90,12 +90,11 @@ class _SheetReader:
         shown: list[list[str]] = []
         for label in lines.labels:
             texts = [self.text(at, label) if is_rows else self.text(label, at) for at in lines.at]
+            if not all(texts[:1]):
+                where = self.grid.place(lines.at[0], label) if is_rows else self.grid.place(label, lines.at[0])
+                raise DataError(f"{where}: a label is missing")
             for place, text in enumerate(texts):
-                if not text:
-                    if not place:
-                        where = self.grid.place(lines.at[0], label) if is_rows else self.grid.place(label, lines.at[0])
-                        raise DataError(f"{where}: a label is missing")
-                    texts[place] = texts[place - 1]  # merged cells
+                texts[place] = text or texts[place - 1]  # merged cells
             shown.append(texts)
         return list(zip(*shown, strict=True))
 

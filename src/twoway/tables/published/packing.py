@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,11 @@ def packed_tables(published: PublishedTables) -> tuple[dict[str, Any], dict[str,
     """Return the header and the arrays of a file."""
     header: dict[str, Any] = {
         "schema": published.schema.to_dict(),
-        "tables": [_packed_table(table) for table in published.tables],
+        "tables": [
+            {name: getattr(table, name) for name in _FIELDS}
+            | {"within": [*table.within.items()], "totals": [*table.totals]}
+            for table in published.tables
+        ],
         "means": [(m.variable, m.mean, m.people, [*m.within.items()]) for m in published.means],
         "groups": [(name, [*own.items()]) for name, own in published.groups.items()],
         "impossible": [[*rule.items()] for rule in published.impossible],
@@ -43,16 +47,18 @@ def _packed(parts: Iterable[Floats]) -> Floats:
 
 def unpacked_tables(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Return the fields of the `PublishedTables` in a file."""
-    shapes = [[len(labels) for labels in own["categories"]] for own in header["tables"]]
-    of_totals = [
-        [s[axis] for axis in axes] for own, s in zip(header["tables"], shapes, strict=True) for axes in own["totals"]
-    ]
-    counts, low, high = (_unpacked(arrays[what], shapes) for what in ("counts", "low", "high"))
+    tables = [{name: _tuples(own[name]) for name in _FIELDS} for own in header["tables"]]
+    shapes = [tuple(map(len, own["categories"])) for own in tables]
+    for what in ("counts", "low", "high"):
+        for own, numbers in zip(tables, _unpacked(arrays[what], shapes), strict=True):
+            own[what] = numbers
+    of_totals = [[s[axis] for axis in axes] for own, s in zip(tables, shapes, strict=True) for axes in own["totals"]]
     totals = iter(_unpacked(arrays["totals"], of_totals))
-    tables = tuple(_unpacked_table(*own, totals) for own in zip(header["tables"], counts, low, high, strict=True))
+    for own in tables:
+        own |= {"within": dict(own["within"]), "totals": {axes: next(totals) for axes in own["totals"]}}
     return {
         "schema": Schema.from_dict(header["schema"]),
-        "tables": tables,
+        "tables": tuple(PublishedTable(**own) for own in tables),
         "means": tuple(PublishedMean(v, float(m), float(n), dict(_tuples(w))) for v, m, n, w in header["means"]),
         "groups": {name: dict(own) for name, own in _tuples(header["groups"])},
         "impossible": tuple(map(dict, _tuples(header["impossible"]))),
@@ -68,19 +74,6 @@ def _unpacked(flat: NDArray[Any], shapes: Sequence[Sequence[int]]) -> list[Float
     if rest.size:
         raise ValueError("its arrays have more numbers than its tables")
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-
-def _packed_table(table: PublishedTable) -> dict[str, Any]:
-    fields = {name: getattr(table, name) for name in _FIELDS}
-    return {**fields, "within": [*table.within.items()], "totals": [*table.totals]}
-
-
-def _unpacked_table(
-    header: Mapping[str, Any], counts: Floats, low: Floats, high: Floats, totals: Iterator[Floats]
-) -> PublishedTable:
-    fields = {name: _tuples(header[name]) for name in _FIELDS}
-    fields |= {"within": dict(fields["within"]), "totals": {axes: next(totals) for axes in fields["totals"]}}
-    return PublishedTable(counts=counts, low=low, high=high, **fields)
 
 
 def _tuples(content: Any) -> Any:

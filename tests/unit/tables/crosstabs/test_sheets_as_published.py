@@ -201,6 +201,9 @@ def test_a_layout_says_what_a_sheet_leaves_open(tmp_path):
         ({"columns": [{"variables": ["sex"], "columns": "2-3", "labels": "1"}]}, "columns must be like 'B-D, F'"),
         ({"shape": 3}, "no setting 'shape'"),
         ({"total": -3}, "total must be a positive number"),
+        ({"rows": 3}, "table 1: rows must be a list; got 3"),
+        ({"rows": [3]}, "rows 1: rows must be tables of settings; got 3"),
+        ({"columns": [{"variables": ["sex"], "columns": "B-C", "categories": 7}]}, "categories must be a list; got 7"),
     ],
 )
 def test_layouts_that_are_wrong(change, match):
@@ -209,6 +212,14 @@ def test_layouts_that_are_wrong(change, match):
     assert len(SheetLayout.of_dict({"table": [table]}).blocks) == 1
     with pytest.raises((DataError, tw.UnknownNameError), match=match):
         SheetLayout.of_dict({"table": [table | change]})
+
+
+@pytest.mark.parametrize("setting", ["symbols", "groups", "impossible", "exact"])
+def test_settings_of_a_layout_that_are_single_values_are_refused(setting):
+    rows = [{"variables": "vote", "rows": "2-3", "labels": "A"}]
+    table = {"kind": "counts", "rows": rows, "columns": [{"variables": "sex", "columns": "B-C", "labels": "1"}]}
+    with pytest.raises(DataError, match=f"{setting} must be .*; got 3"):
+        SheetLayout.of_dict({"table": [table], setting: 3})
 
 
 def test_many_areas(tmp_path):
