@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -204,35 +204,29 @@ class Tables(TableLayout):
         if releases and any(len(part) and not part.releases for part in (self, other)):
             notes = (*notes, _NO_PROMISE)
         schema = merge_schemas(self.schema, other.schema)
-        if self.schema == other.schema and np.array_equal(self.sets, other.sets):
-            weights = effective_weights(self.totals + other.totals, self.squares + other.squares)
-            flat, noise, empty = self.flat + other.flat, self.noise + other.noise, np.vstack([self.empty, other.empty])
-            of_both = self._bases_of([self, other])
-            bases = None if of_both is None else of_both[0] + of_both[1]
-            known = self._known_of([self, other])
-            return Tables(
-                schema, self.sets, flat, weights, notes, releases, noise=noise, empty=empty, bases=bases, **known
-            )
         lacking = [
             f"some of the tables that were added lack categories of {name!r}, which count as zero there"
             for name in self.schema.names
             if name in other.schema and min(len(self.schema[name]), len(other.schema[name])) < len(schema[name])
         ]
-        return replace(self._sum([self, other], schema), notes=(*notes, *lacking), releases=releases)
+        return self._sum([self, other], schema, (*notes, *lacking), releases)
 
     def __radd__(self, other: object) -> Tables:
         # sum() starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     @classmethod
-    def _sum(cls, parents: Sequence[Tables], schema: Schema) -> Tables:
-        """Return the sum of tables in another schema, which has all categories of the variables that it shares.
-
-        Weights, noise and empty tables are those of all parents; the rest is taken from the first.
-        """
-        first = parents[0]
+    def _sum(
+        cls, parents: Sequence[Tables], schema: Schema, notes: Iterable[str], releases: Iterable[Release]
+    ) -> Tables:
+        """Return the sum of one or two sets of tables in a schema with all categories of the variables they share."""
+        first, last = parents[0], parents[-1]
+        is_aligned = first is not last and first.schema == last.schema and np.array_equal(first.sets, last.sets)
 
         def added(flats: Sequence[Floats]) -> tuple[NDArray[np.int32], Floats, Floats]:
+            if is_aligned:
+                weights = effective_weights(first.totals + last.totals, first.squares + last.squares)
+                return first.sets, flats[0] + flats[1], weights
             entries = (part.entries_in(schema, flat) for part, flat in zip(parents, flats, strict=True))
             return flat_entries(first.order, chain.from_iterable(entries))
 
@@ -247,7 +241,7 @@ class Tables(TableLayout):
             np.add.at(noise, np.searchsorted(ranks, flat_ranks(schema, counted[known])), parent.noise[known])
             empty.append(uncounted[(uncounted >= 0).all(axis=1)])
         more = {"noise": noise, "empty": np.vstack(empty), "bases": bases, **cls._known_of(parents)}
-        return cls(schema, sets, flat, weights, first.notes, first.releases, **more)
+        return cls(schema, sets, flat, weights, tuple(notes), tuple(releases), **more)
 
     @staticmethod
     def _known_of(parents: Sequence[Tables]) -> dict[str, Any]:
@@ -267,7 +261,7 @@ class Tables(TableLayout):
 
     def recoded(self, schema: Schema) -> Tables:
         """Return the tables of a schema's variables, coded by that schema, which has all their categories."""
-        return self._sum([self], schema)
+        return self._sum([self], schema, self.notes, self.releases)
 
     def subset(self, names: Sequence[str]) -> Tables:
         """Return the tables of some variables only; the variables are then in the order given."""

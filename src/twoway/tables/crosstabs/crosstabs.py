@@ -236,9 +236,9 @@ class CrosstabDraft:
         else:
             errors = np.full_like(p, _crosstab_number(given, what) / (100.0 if "%" in str(given) else 1.0))
         variance = p * (1 - p)
-        if (errors >= 1).any() or (errors[variance > 0] == 0).any():
-            worst = errors.max() if (errors >= 1).any() else 0.0
-            raise DataError(f"{what} must be between 0 and 1, because it is one of a proportion; got {worst:g}")
+        wrong = errors[(errors >= 1) | ((errors == 0) & (variance > 0))]
+        if wrong.size:
+            raise DataError(f"{what} must be between 0 and 1, because it is one of a proportion; got {wrong.max():g}")
         per_cell = np.divide(variance, errors**2, out=np.full_like(p, np.nan), where=errors > 0)
         # Each conditional distribution rests on records of its own.
         effective = float(np.nanmean(per_cell, axis=1).sum() if self.is_conditional else np.nanmean(per_cell))

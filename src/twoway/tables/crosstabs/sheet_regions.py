@@ -81,13 +81,13 @@ class Region:
         """Return the columns that have numbers."""
         columns: list[int] = []
         for column in range(n_labels, self.grid.width):
-            texts = [self.grid.cells[row][column].strip() for row in self.body]
-            n_numbers = sum(not np.isnan(self.number_in(text, self.letters)) for text in texts if text)
-            n_words = sum(np.isnan(self.number_in(text, self.letters)) and len(text) > 3 for text in texts if text)
-            if n_words and columns and n_words * 2 >= len([text for text in texts if text]):
+            texts = [text for row in self.body if (text := self.grid.cells[row][column].strip())]
+            words = [text for text in texts if np.isnan(self.number_in(text, self.letters))]
+            n_words = sum(len(text) > 3 for text in words)
+            if n_words and columns and n_words * 2 >= len(texts):
                 problem = f"{texts[0]!r} is a label beside numbers: there may be two tables side by side"
                 raise self.fail(problem, self.body[0], column)
-            if n_numbers:
+            if len(words) < len(texts):
                 columns.append(column)
         return columns
 
