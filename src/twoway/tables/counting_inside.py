@@ -39,21 +39,21 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
     backend = table.table.get_backend()
     has_numbers = bool(table.reader.number_columns)
     with connection_errors(backend):
-        rows = table.rows()
+        rows = _weighted_inside(table.rows()) if has_numbers else table.rows()
         schema, n_records, totals = table.schema, 0, WeightTotals()
         if schema is None or has_numbers:
             schema, n_records, totals = _survey_inside(table, backend, rows)
         sets = sets_to_count(schema, order)
         step, square_step = counting_step(totals.total), counting_step(totals.squares)
+        sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(table.names)}
         if has_numbers:
-            weights = {"w": _weight_steps_inside(_weights_inside(rows), 1.0 / step)}
+            weights = {"w": _weight_steps_inside(rows.weight, 1.0 / step)}
             if totals.is_weighted:
-                weights["s"] = _weight_steps_inside(_squares_inside(rows), 1.0 / square_step)
-                weights["n"] = _people_inside(rows)
-            rows = rows.mutate(**weights).drop(*table.reader.number_columns)
+                weights["s"] = _weight_steps_inside(rows.square, 1.0 / square_step)
+                weights["n"] = (rows.weight > 0).ifelse(rows.people, 0.0).cast("int64")
+            rows = rows.select(*sizes, **weights)
         starts = flat_starts(schema, sets)
         counts = {name: np.zeros(int(starts[-1]), dtype=np.int64) for name in ("w", "n", "s")}
-        sizes = {f"c{place}": len(schema[name]) for place, name in enumerate(table.names)}
         sums = _add_up_inside if has_numbers else lambda rows: {"w": rows.count()}
         for wide in grouped_sets(backend, rows, sizes, order, sums, _add_up_inside):
             _add_groups_inside(schema, sets, counts, _codes_inside(table, schema, wide), wide)
@@ -69,33 +69,18 @@ def count_inside(table: DatabaseTable, order: int = 2) -> tuple[Tables, int]:
     return Tables.of_counted(schema, counted_sets, heaviest, table.reader.number_columns), n_records
 
 
-def _weights_inside(rows: Any) -> Any:
-    """Return what the people that a row stands for weigh together; weights that are refused weigh nothing."""
+def _weighted_inside(rows: Any) -> Any:
+    """Return rows with the number of people of each, what they weigh together, and the sum of their squared weights.
+
+    Weights that are refused weigh nothing. Squares are what `squared_weights` computes.
+    """
     import ibis
 
-    if "weights" not in rows.columns:
-        return rows.counts
+    people, each = (rows[what] if what in rows.columns else ibis.literal(1.0) for what in ("counts", "weights"))
     # PostgreSQL stops at a square that no float can hold.
-    weights = ibis.ifelse((rows.weights >= LEAST_WEIGHT) & (rows.weights <= MOST_WEIGHT), rows.weights, 0.0)
-    return rows.counts * weights if "counts" in rows.columns else weights
-
-
-def _squares_inside(rows: Any) -> Any:
-    """Return the sum of the squared weights of the people that a row stands for, as `squared_weights` computes it."""
-    import ibis
-
-    weights = _weights_inside(rows)
-    if "counts" not in rows.columns:
-        return weights * weights
-    return ibis.ifelse(rows.counts > 0, weights * (weights / rows.counts.nullif(0.0)), 0.0)
-
-
-def _people_inside(rows: Any) -> Any:
-    """Return how many people a row stands for, without those who weigh nothing."""
-    import ibis
-
-    people = rows.counts if "counts" in rows.columns else ibis.literal(1.0)
-    return ibis.ifelse(_weights_inside(rows) > 0, people, 0.0).cast("int64")
+    weight = people * ibis.ifelse((each >= LEAST_WEIGHT) & (each <= MOST_WEIGHT), each, 0.0)
+    square = ibis.ifelse(people > 0, weight * (weight / people.nullif(0.0)), 0.0)
+    return rows.mutate(weight=weight, square=square, people=people)
 
 
 def _add_up_inside(rows: Any) -> Mapping[str, Any]:
@@ -116,7 +101,7 @@ def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schem
             columns |= {f"{what}_known": numbers.count(), f"{what}_least": numbers.min(), f"{what}_most": numbers.max()}
             columns |= {f"{what}_smallest": smallest, f"{what}_broken": (small != small.floor()).sum()}
         if table.reader.number_columns:
-            columns |= {"total": _weights_inside(rows).sum(), "squares": _squares_inside(rows).sum()}
+            columns |= {"total": rows.weight.sum(), "squares": rows.square.sum()}
         return columns
 
     variables = [f"c{place}" for place in range(len(table.names))] if table.schema is None else []
