@@ -10,7 +10,7 @@ from typer import Option
 
 import twoway as tw
 from twoway.cli.output import has_progress_output, is_terminal, output_wording, print_note, say, say_json
-from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
+from twoway.cli.reading import OF_DESIGN, OF_PUBLISHED, OF_RULES, TO_READ, Reading
 from twoway.errors import DataError
 from twoway.storage.container import container_kind
 
@@ -60,6 +60,7 @@ def check(
         raise DataError("--range cannot be combined with --data; give one of the two")
     evidence: Any
     if source and len(source) == 1 and reading.tables is None and container_kind(source[0]) == "model":
+        reading.reject(TO_READ if data is None else (*OF_PUBLISHED, *OF_RULES, "db", "table"), "with a model")
         evidence = tw.JointPMF.load(source[0])
         if ranges and evidence.counts is None:
             raise DataError(

@@ -14,7 +14,7 @@ from typer import Exit
 import twoway as tw
 from twoway.cli.options import missing_option_hint
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
-from twoway.cli.reading import OF_DESIGN, TO_READ, Reading
+from twoway.cli.reading import OF_DATA, OF_DESIGN, OF_RULES, TO_READ, Reading
 from twoway.data.survey_design import opened_design
 from twoway.errors import DataError, TwowayError
 from twoway.report import reported_missing_codes, reported_model_form
@@ -105,7 +105,8 @@ def fit(
     options["seconds"] = seconds
     common: dict[str, Any] = {"seed": seed, "threads": threads}
     if areas:
-        excluded = {"DATA": data, "--area": reading.area, "--intervals": intervals, "--ask": ask}
+        reading.reject(("area", *OF_DATA, *OF_RULES, *OF_DESIGN), "with --areas")
+        excluded = {"DATA": data, "--intervals": intervals, "--ask": ask}
         if reading.tables is None or any(excluded.values()):
             names = [name for name, value in excluded.items() if value]
             raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(names or excluded)}")

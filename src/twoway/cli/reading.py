@@ -254,7 +254,7 @@ class Reading:
             (OF_RULES, self.db is not None or len(data) > 1, "with a database or several files"),
         ):
             if has_no_use:
-                self._reject(names, where)
+                self.reject(names, where)
         if self.db is not None:
             with self.database(self.db, self.table) as table:
                 return United(open_source(table), ())
@@ -274,7 +274,7 @@ class Reading:
         self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
         return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})
 
-    def _reject(self, names: Sequence[str], where: str) -> None:
+    def reject(self, names: Sequence[str], where: str) -> None:
         """Raise if one of these options was given where it would have no effect."""
         given = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) != getattr(Reading, name)]
         if given:
@@ -287,7 +287,7 @@ class Reading:
         if isinstance(source, tw.Tables):
             source = tw.PublishedTables.of([source])
         if not isinstance(source, tw.PublishedTables):
-            self._reject(OF_RULES, "with records, only with tables")
+            self.reject(OF_RULES, "with records, only with tables")
         return source.subject_to(**rules_option(source, self.impossible, self.exact))
 
     def _open(self, data: Path, missing: tw.MissingLabels | None = None) -> tw.Records | tw.FileRecords | tw.Tables:
@@ -315,7 +315,7 @@ class Reading:
         """Give the table of a database, which is closed at the end."""
         from twoway.data.sql.connections import connected_table
 
-        self._reject(("extend",), "with a database")
+        self.reject(("extend",), "with a database")
         if self.bins:
             raise DataError("--bins is not available for databases: give cuts with --columns, or create a view")
         if name is None:

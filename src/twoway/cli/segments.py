@@ -86,6 +86,7 @@ def segments(
     if container_kind(data) == "model":
         if covariates or outcomes or assignments:
             raise DataError(f"{str(data)!r} is a model; --covariates, --outcomes and --assignments need the records")
+        reading.reject(OF_DATA, "with a model")
         result, others = tw.Segments.load(data), dict[str, list[str]]()
     else:
         reading, others = _segments_reading(reading, data, {"covariates": covariates, "outcomes": outcomes})

@@ -258,6 +258,11 @@ def test_a_condition_brings_no_code_from_elsewhere(cli):
         ("fit s.csv --exact age", "--exact cannot be used with records"),
         ("fit s.csv s.tables --exact age", "--exact cannot be used with a database or several files"),
         ("fit --db duckdb:///x.db --table t --impossible age=40+", "--impossible cannot be used with a database"),
+        ("fit --tables s.csv --areas --exact age", "--exact cannot be used with --areas"),
+        ("fit --tables s.csv --areas --area north", "--area cannot be used with --areas"),
+        ("check m.twoway --drop age", "--drop cannot be used with a model"),
+        ("check m.twoway --data s.csv --kind row", "--kind cannot be used with a model"),
+        ("segments m.twoway --drop age", "--drop cannot be used with a model"),
         ("impute m.twoway s.csv --proba --how mean", "--proba cannot be combined with --how"),
     ],
 )
