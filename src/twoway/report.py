@@ -7,18 +7,15 @@ import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from types import NoneType, UnionType
+from typing import Any, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label
 from twoway.errors import DataError
 from twoway.notebook import Shown
 from twoway.text import brief, counted, crossed_text, escaped, printable, shortlist
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 class StopReason(enum.StrEnum):
@@ -110,15 +107,6 @@ class FitCheck(Shown):
 
 
 _MOST_CODES = 6
-T = TypeVar("T", bound="DataclassInstance")
-
-
-def _checked_report(entry: T) -> T:
-    """Return a part of a report if each of its fields has the right type, which a file from elsewhere may not have."""
-    for name, kind in _report_types(type(entry)).items():
-        if not _has_report_type(value := getattr(entry, name), kind):
-            raise DataError(f"the report in this file is invalid: {name} has the invalid value {brief(value)}")
-    return entry
 
 
 @functools.cache
@@ -127,21 +115,23 @@ def _report_types(of: type) -> dict[str, Any]:
     return get_type_hints(of)
 
 
-def _has_report_type(value: object, kind: Any) -> bool:
-    """Return whether a value has the type of a field; an integer is a float, too."""
+def _report_part(name: str, kind: Any, value: Any) -> Any:
+    """Return a part of a report from plain data; a file from elsewhere may have a value of another type."""
     origin, of = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return any(_has_report_type(value, alternative) for alternative in of)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_has_report_type(item, of[0]) for item in value)
-    if origin is Mapping:
-        return isinstance(value, Mapping) and all(_has_report_type(item, of[1]) for item in value.values())
-    return kind is Any or isinstance(value, int | float if kind is float else origin or kind)
-
-
-def _report_tuples(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dictionary from JSON with tuples, as reports have them, for its lists."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in described.items()}
+    if NoneType in of:
+        return None if value is None else _report_part(name, of[0], value)
+    if origin is tuple and isinstance(value, list | tuple) and (of[-1] is ... or len(of) == len(value)):
+        return tuple(_report_part(name, of[0], item) for item in value)
+    if origin is Mapping and isinstance(value, Mapping):
+        return {str(key): _report_part(name, of[1], item) for key, item in value.items()}
+    if is_dataclass(kind) and isinstance(value, Mapping):
+        types = _report_types(kind)  # type: ignore[arg-type]  # no object of it
+        return kind(**{key: _report_part(key, types[key], part) for key, part in value.items()})  # type: ignore[operator]
+    if kind is StopReason:
+        return StopReason(value)
+    if kind is Any or (origin in (None, UnionType) and isinstance(value, int | float if kind is float else kind)):
+        return value
+    raise DataError(f"the report in this file is invalid: {name} has the invalid value {brief(value)}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,19 +234,10 @@ class Report(Shown):
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Report:
         """Return the report that ``to_dict`` described."""
-        entries = _report_tuples(described)
-        starts = []
-        for start in described["starts"]:
-            objectives = tuple(math.inf if value is None else value for value in start["objectives"])
-            starts.append(_checked_report(Start(start["solver"], objectives, StopReason(start["stop_reason"]))))
-        entries["starts"] = tuple(starts)
-        entries["edges"] = tuple((str(first), str(second)) for first, second in described.get("edges", ()))
-        entries["columns"] = {str(what): str(column) for what, column in described.get("columns", {}).items()}
-        misfits = (TableMisfit(**_report_tuples(misfit)) for misfit in described["misfits"])
-        entries["misfits"] = tuple(map(_checked_report, misfits))
-        if described.get("check") is not None:
-            entries["check"] = _checked_report(FitCheck(**_report_tuples(described["check"])))
-        report = _checked_report(cls(**entries))
+        starts = [dict(start) for start in described["starts"]]
+        for start in starts:
+            start["objectives"] = [math.inf if value is None else value for value in start["objectives"]]
+        report: Report = _report_part("report", cls, {**described, "starts": starts})
         if wrong := [times for times in report.smoothing_times.values() if not 0 < times < math.inf]:
             raise DataError(
                 f"the report in this file is invalid: smoothing_times must be finite and above 0; got {brief(wrong[0])}"
