@@ -1,4 +1,4 @@
-"""Libraries that take long to import, each of which is imported when something of it is first used.
+"""Libraries that take long to import, each imported when something of it is first used, and those of extras.
 
 A model that is loaded and asked needs none of them, and the command line starts at once.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["ds", "nw", "pa", "pc", "pd", "pl", "pq"]
+from twoway.errors import DataError
+
+__all__ = ["ds", "import_extra", "nw", "pa", "pc", "pd", "pl", "pq"]
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -31,3 +33,11 @@ else:
 
     nw, pd, pl, pa = map(_LazyModule, ["narwhals", "pandas", "polars", "pyarrow"])
     pc, ds, pq = map(_LazyModule, ["pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"])
+
+
+def import_extra(module: str, need: str, extra: str) -> Any:
+    """Return a module that an extra of the package installs, or raise with the ``need`` for it and the command."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise DataError(f'{need}: pip install "twoway[{extra}]"') from None

@@ -28,6 +28,7 @@ from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.stored_records import Block, Combine, FittedRecords, PerBlock, RecordSource, StoredRecords, Totals
 from twoway.errors import ClusterError, DataError, TwowayError, errors_at
+from twoway.lazy_imports import import_extra
 from twoway.schema import Schema
 from twoway.text import shortlist
 
@@ -152,11 +153,7 @@ class _FittedDaskPartitions(FittedRecords):
 
 def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
     """Return a Dask DataFrame with the rows and columns needed, or raise if a column is lacking."""
-    try:
-        import dask.dataframe as dd
-    except ImportError:
-        raise DataError('records on a cluster need Dask: pip install "twoway[dask]"') from None
-    if not isinstance(source, dd.DataFrame):
+    if not isinstance(source, import_extra("dask.dataframe", "records on a cluster need Dask", "dask").DataFrame):
         raise DataError(f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, which Records may read")
     source = source if where is None else source[where]
     by_name = {str(name): name for name in source.columns}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from twoway.arrays import Floats, Ints
+from twoway.data.records import Records
 from twoway.errors import DataError, check_known, check_number
 from twoway.lazy_imports import pd
 from twoway.text import brief, shortlist
-
-if TYPE_CHECKING:
-    from twoway.data.records import Records
 
 ReplicateKind = Literal["bootstrap", "brr", "fay", "jackknife"]
 _USUAL_FAY = 0.5

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from twoway.errors import DataError, FileFormatError, unknown_name
-from twoway.lazy_imports import pa
+from twoway.lazy_imports import import_extra, pa
 from twoway.schema import first_duplicate
 from twoway.text import shortlist
 
@@ -84,10 +84,7 @@ def _sheet_of_spreadsheet(path: str, place: str) -> tuple[str, list[list[Any]], 
 
 def read_spreadsheet(path: str, wanted: str = "") -> list[tuple[str, list[list[Any]], list[Any]]]:
     """Return the name, the rows and the merged cells of each visible sheet that has cells, or of the one wanted."""
-    try:
-        import python_calamine
-    except ImportError:
-        raise DataError(f'{path!r}: sheets need python-calamine: pip install "twoway[survey]"') from None
+    python_calamine = import_extra("python_calamine", f"{path!r}: sheets need python-calamine", "survey")
     try:
         with python_calamine.CalamineWorkbook.from_path(path) as book:
             if wanted and wanted not in book.sheet_names:

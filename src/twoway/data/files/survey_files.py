@@ -14,7 +14,7 @@ from twoway.category_labels import Label, plain_label, sort_labels
 from twoway.data.columns import Column, Columns, Letters
 from twoway.data.missing import MissingLabels, missing_key
 from twoway.errors import DataError, FileFormatError
-from twoway.lazy_imports import pa, pc
+from twoway.lazy_imports import import_extra, pa, pc
 
 if TYPE_CHECKING:
     from twoway.data.files.file_set import FileSet
@@ -112,11 +112,7 @@ def survey_slices(path: str, kind: str, columns: Sequence[str], letters: Letters
 
 def survey_package(path: str) -> Any:
     """Return pyreadstat; where it is not installed, the error names the file that needs it."""
-    try:
-        import pyreadstat
-    except ImportError:
-        raise DataError(f'{path!r}: SPSS, Stata and SAS files need pyreadstat: pip install "twoway[survey]"') from None
-    return pyreadstat
+    return import_extra("pyreadstat", f"{path!r}: SPSS, Stata and SAS files need pyreadstat", "survey")
 
 
 def _read_survey(path: str, kind: str, **options: Any) -> tuple[dict[str, list[Any]], Any]:

@@ -8,16 +8,14 @@ import io
 import re
 from collections.abc import Collection, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from twoway.category_labels import label_key
+from twoway.data.missing import Unseen
 from twoway.errors import DataError, FileFormatError, unknown_name
 from twoway.lazy_imports import pa, pc
 from twoway.schema import Variable, first_duplicate
 from twoway.text import shortlist
-
-if TYPE_CHECKING:
-    from twoway.data.missing import Unseen
 
 DELIMITERS = ",;\t|"
 """What may separate the columns of a text file."""

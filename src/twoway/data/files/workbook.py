@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twoway.errors import DataError
+from twoway.lazy_imports import import_extra
 from twoway.text import printable
 
 _MOST_NAME = 31
@@ -21,10 +21,7 @@ class Workbook:
     """A workbook to be filled."""
 
     def __init__(self) -> None:
-        try:
-            import xlsxwriter
-        except ImportError:
-            raise DataError('Excel files need XlsxWriter: pip install "twoway[survey]"') from None
+        xlsxwriter = import_extra("xlsxwriter", "Excel files need XlsxWriter", "survey")
         self._stream = io.BytesIO()
         # Labels are text, whatever they begin with.
         texts = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}

@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from twoway.data.files.file_set import FileSet
 from twoway.data.files.formats import COMPRESSED, FORMATS, FilePath
 from twoway.data.files.survey_files import READERS, written_survey_file
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
 from twoway.lazy_imports import pa, pq
 from twoway.storage.atomic_files import atomic_file
-
-if TYPE_CHECKING:
-    from twoway.data.files.file_set import FileSet
-
 
 _WRITTEN = tuple(ending for ending, kind in FORMATS.items() if kind not in ("por", "sas7bdat", "sheet"))
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown_name
+from twoway.lazy_imports import import_extra
 from twoway.text import without_password
 
 _NO_PERMISSION = "42501"  # SQLSTATE of the standard's databases
@@ -42,10 +43,7 @@ def database_file(address: str) -> str | None:
 @contextmanager
 def connected_table(address: str, name: str) -> Iterator[Any]:
     """Give the ibis table of a name, or of ``schema.name``, in the database at an address; it is closed at the end."""
-    try:
-        import ibis
-    except ImportError:
-        raise DataError('databases need ibis: pip install "twoway[sql]"') from None
+    ibis = import_extra("ibis", "databases need ibis", "sql")
     shown = without_password(address)
     path = database_file(address)
     if path is not None and not os.path.exists(path):  # an empty one would be made
