@@ -280,4 +280,4 @@ def number_to_bin(text: object) -> float | None:
         number = float(str(text))
     except ValueError:
         return None
-    return number if np.isfinite(number) else None
+    return number if np.isfinite(number) and "_" not in str(text) else None  # Python reads "18_24" as 1824

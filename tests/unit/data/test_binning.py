@@ -19,6 +19,13 @@ OPERATORS = {">=": np.greater_equal, ">": np.greater, "<": np.less, "<=": np.les
 AGE = Variable("age", bin_labels([18, 40]), (9.0, 30.0, 60.0), edges=(18, 40))
 
 
+def test_text_with_an_underscore_is_no_number():
+    records = tw.Records({"age": ["30", "70", " 17.5 "]}, schema=Schema((AGE,)))
+    assert records.codes()[:, 0].tolist() == [1, 2, 0]
+    with pytest.raises(UnknownNameError, match="no category '18_24' of 'age'"):
+        tw.Records({"age": ["18_24", "30"]}, schema=Schema((AGE,)))
+
+
 @given(st.sets(st.floats(-1e9, 1e9), min_size=1, max_size=6))
 def test_labels_show_exact_edges(edges):
     edges = sorted(edges)
