@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from datetime import date
 from itertools import pairwise
+from numbers import Real
 from typing import Any, TypeAlias
 
 from twoway.category_labels import Label, label_key, plain_label, sort_labels
@@ -90,7 +91,7 @@ class Column(Shown):
                 raise DataError(f"{what} must be a list; got {given!r}")
             vars(self)[what] = tuple(tuple(item) if isinstance(item, list) else item for item in given)
         vars(self).update(order=tuple(map(plain_label, self.order)))
-        numbers = [cut for cut in self.cuts if isinstance(cut, int | float) and math.isfinite(cut)]
+        numbers = [cut for cut in self.cuts if isinstance(cut, Real) and math.isfinite(cut)]
         if len(numbers) < len(self.cuts) or any(low >= high for low, high in pairwise(numbers)):
             raise DataError(f"cuts must be ascending numbers, such as [18, 40, 65]; got {list(self.cuts)!r}")
         missing = {missing_key(missing_range(code)) for code in self.missing or ()}
@@ -219,6 +220,7 @@ class Columns(Shown):
     """Codes of missing cells that are letters beside numbers in a file, counted as it is read."""
 
     def __post_init__(self) -> None:
+        check_type("columns", self.only, str | Iterable | None, "names of columns, or Columns")
         check_type("columns", self.columns, Mapping, "a mapping from names to settings")
         check_type("sets", self.sets, Mapping, "a mapping from names to settings")
         for what in ("weights", "counts"):

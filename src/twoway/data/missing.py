@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 from twoway.category_labels import Label, label_key, plain_label
@@ -170,7 +171,7 @@ def missing_range(label: object) -> object:
     """Return a pair of numbers as a range with ends that every file can hold; other labels as they are."""
     if not isinstance(label, tuple | list):
         return label
-    if len(label) != 2 or not all(isinstance(end, int | float) for end in label) or not label[0] <= label[1]:
+    if len(label) != 2 or not all(isinstance(end, Real) for end in label) or not label[0] <= label[1]:
         raise DataError(f"a range of missing codes is a pair of numbers, the smaller one first; got {label!r}")
     most = sys.float_info.max
     return max(float(label[0]), -most), min(float(label[1]), most)

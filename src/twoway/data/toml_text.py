@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from twoway.data.columns import Columns
 
@@ -61,6 +63,8 @@ def toml_key(name: str) -> str:
 
 def toml_value(value: Any) -> str:
     """Return text, numbers, truth values, and lists and mappings of them as TOML writes them in one line."""
+    if isinstance(value, np.generic):
+        return toml_value(value.item())
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{toml_key(str(name))} = {toml_value(item)}" for name, item in value.items()) + " }"
     if isinstance(value, tuple | list):

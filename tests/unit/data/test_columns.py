@@ -134,6 +134,19 @@ def test_wrong_declarations_name_the_place(declared, match):
         tw.Records(FRAME, columns=tw.Columns(declared))
 
 
+def test_columns_are_named_or_declared():
+    with pytest.raises(tw.DataError, match="columns must be names of columns, or Columns, not 5"):
+        tw.Records(FRAME, columns=5)
+
+
+def test_arrays_of_numbers_declare_what_lists_do():
+    of_arrays = {"trust": {"missing": np.array([8, 9])}, "age": {"cuts": np.array([18, 40])}}
+    of_lists = {"trust": {"missing": [8, 9]}, "age": {"cuts": [18, 40]}}
+    assert str(tw.Columns(of_arrays)) == str(tw.Columns(of_lists))
+    assert tw.Columns(of_arrays).bins == tw.Columns(of_lists).bins
+    assert tw.MissingLabels([(np.int64(90), np.float32(99))]) == tw.MissingLabels([(90, 99)])
+
+
 def test_the_text_of_columns_is_toml_that_declares_the_same(tmp_path):
     sport = {"ordered": True, "missing": [8, (90, 99)], "values": {"never": 0, "2 or more": 10.5}}
     sets = {"media": {"columns": ["q5_1", "q5_2"], "chosen": 1, "label": 'what "they" read'}}
