@@ -157,6 +157,12 @@ def test_every_package_is_a_layer():
     assert {name.partition(".")[0] for name in read_sources()} - {""} == set(LAYERS)
 
 
+def test_unit_tests_have_the_folders_of_the_package():
+    unit = Path(__file__).parent / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    assert {folder for folder in folders if not (PACKAGE / folder).is_dir()} == set()
+
+
 def test_imports_point_one_way():
     assert upward_imports(read_sources(), LAYERS) == []
 
