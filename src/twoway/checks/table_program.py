@@ -18,6 +18,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.schema import Schema
+from twoway.tables.pair_graph import PairGraph, inseparable_pairs
 from twoway.tables.tables import Tables
 
 # What floating point makes of shares that should be equal.
@@ -96,26 +97,15 @@ def _program_variables(tables: Tables, asked: Sequence[int]) -> list[int]:
     A group that a single variable connects to the rest can be added to any joint of the others that has that
     variable's shares: it does not narrow anything.
     """
-    from scipy.sparse.csgraph import connected_components
-
     if len(asked) == 1:
         return list(asked)
     graph = tables.together.copy()
     graph[np.ix_(asked, asked)] = True
-
-    def reached(without: Sequence[int]) -> Bools:
-        part = graph.copy()
-        part[without] = part[:, without] = False
-        _, label = connected_components(part, directed=False)
-        inside: Bools = np.isin(label, [label[index] for index in asked if index not in without])
-        inside[without] = True
-        return inside
-
-    relevant = reached([])
-    if relevant.sum() <= _MAX_PRUNED:
-        for index in np.flatnonzero(relevant).tolist():
-            relevant &= reached([index])
-    return np.flatnonzero(relevant).tolist()
+    relevant = next(group for group in PairGraph(graph, tables.schema.sizes).groups() if asked[0] in group)
+    if len(relevant) <= _MAX_PRUNED:
+        is_beside_all = inseparable_pairs(graph[np.ix_(relevant, relevant)])[np.isin(relevant, asked)].all(axis=0)
+        relevant = relevant[is_beside_all]
+    return relevant.tolist()
 
 
 def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[ProgramAxis], bool]:

@@ -29,7 +29,7 @@ from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start, softened_start
 from twoway.solvers.watch import Watch
 from twoway.tables.flat_counts import flat_entries
-from twoway.tables.pair_graph import PairGraph
+from twoway.tables.pair_graph import PairGraph, inseparable_pairs
 from twoway.tables.tables import Tables
 
 # The joint of all variables is fitted up to this many cells; beyond, joints of some variables at a time.
@@ -186,17 +186,8 @@ def _reference_start(
 
 def _reference_blocks(together: Bools, variables: Sequence[int]) -> Iterator[list[int]]:
     """Yield groups of three or more variables, in schema order, that no single one of them can part."""
-    from scipy.sparse.csgraph import connected_components
-
     linked = together[np.ix_(variables, variables)]
-    inseparable = np.ones_like(linked)
-    for place in range(len(variables)):
-        part = linked.copy()
-        part[place] = part[:, place] = False
-        _, label = connected_components(part, directed=False)
-        same = label[:, None] == label
-        same[place] = same[:, place] = True
-        inseparable &= same
+    inseparable = inseparable_pairs(linked)
     blocks = {tuple(np.flatnonzero(inseparable[a] & inseparable[b]).tolist()) for a, b in np.argwhere(linked)}
     for block in sorted(blocks):
         if len(block) > 2:

@@ -168,6 +168,31 @@ class PairGraph:
             common[best] = False
 
 
+def inseparable_pairs(linked: Bools) -> Bools:
+    """Return which two variables stay connected whichever single other variable is left out, (n, n).
+
+    Examples
+    --------
+    >>> linked = np.ones((3, 3), dtype=bool)
+    >>> linked[0, 2] = linked[2, 0] = False
+    >>> inseparable_pairs(linked)
+    array([[ True,  True, False],
+           [ True,  True,  True],
+           [False,  True,  True]])
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    inseparable = np.ones_like(linked)
+    for place in range(len(linked)):
+        part = linked.copy()
+        part[place] = part[:, place] = False
+        _, label = connected_components(part, directed=False)
+        same = label[:, None] == label
+        same[place] = same[:, place] = True
+        inseparable &= same
+    return inseparable
+
+
 def pairs_without_table(schema: Schema, together: Bools) -> str:
     """Return which pairs of variables no table has, in words; empty where all have one.
 
