@@ -105,7 +105,7 @@ def _program_variables(tables: Tables, asked: Sequence[int]) -> list[int]:
     if len(relevant) <= _MAX_PRUNED:
         is_beside_all = inseparable_pairs(graph[np.ix_(relevant, relevant)])[np.isin(relevant, asked)].all(axis=0)
         relevant = relevant[is_beside_all]
-    return relevant.tolist()
+    return [int(index) for index in relevant]
 
 
 def choose_program_axes(tables: Tables, asked: Mapping[int, Ints], max_cells: int) -> tuple[list[ProgramAxis], bool]:

@@ -117,16 +117,10 @@ class JointPMF(Tabulated):
     def __init__(
         self, weights: ArrayLike, factors: Sequence[ArrayLike], schema: Schema, *, report: Report | None = None
     ) -> None:
-        self._set(schema, Trees.of_mixture(schema, *stack_parameters(schema, weights, factors)), report)
+        trees = Trees.of_mixture(schema, *stack_parameters(schema, weights, factors))
+        self._set(schema, trees, report, None, "pandas")
 
-    def _set(
-        self,
-        schema: Schema,
-        trees: Trees,
-        report: Report | None = None,
-        counts: Counts | None = None,
-        library: str = "pandas",
-    ) -> None:
+    def _set(self, schema: Schema, trees: Trees, report: Report | None, counts: Counts | None, library: str) -> None:
         values: dict[str, Any] = {"schema": schema, "report": report, "counts": counts, "library": library}
         if trees.single is not None:
             trees = trees.as_mixture(schema)

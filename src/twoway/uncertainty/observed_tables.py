@@ -73,26 +73,23 @@ class ObservedTables:
         """Return the tables to compare the answers of a model with; None where there are none."""
         if isinstance(source, PublishedTables):
             return cls.of_published(pmf, source)
-        is_all = isinstance(source, Tables)
-        if not is_all and pmf.schema.n_categories > _MAX_CATEGORIES:
+        if isinstance(source, Tables):
+            return cls(source, _doubtful_residuals(pmf, source), is_all=True)
+        if pmf.schema.n_categories > _MAX_CATEGORIES:
             return None
-        records = None if is_all else records_for_model(pmf.schema, source, report=pmf.report)
-        tables = source if records is None else Tables.count(records)
-        doubtful = _doubtful_residuals(pmf, tables)
-        if not is_all and len(tables.flat) > _MAX_CELLS:
-            tables = tables.select(list(doubtful))
-        triples = None
-        if records is not None and 0 < count_cells(pmf.schema.sizes, 3) <= _MAX_CELLS:
-            triples = Tables.count(records, 3)
-        return cls(tables, np.array([doubtful.get(names, 0.0) for names in tables.names]), is_all, triples)
+        records = records_for_model(pmf.schema, source, report=pmf.report)
+        tables = Tables.count(records)
+        residuals = _doubtful_residuals(pmf, tables)
+        if len(tables.flat) > _MAX_CELLS:
+            tables, residuals = tables.part(residuals > 0), residuals[residuals > 0]
+        has_triples = 0 < count_cells(pmf.schema.sizes, 3) <= _MAX_CELLS
+        return cls(tables, residuals, is_all=False, triples=Tables.count(records, 3) if has_triples else None)
 
     @classmethod
     def of_published(cls, pmf: JointPMF, published: PublishedTables) -> ObservedTables:
         """Return published tables to compare the answers of a model with."""
         pairs, triples = published.pairs(only_plain=True), published.triples()
-        doubtful = _doubtful_residuals(pmf, pairs)
-        residuals = np.array([doubtful.get(names, 0.0) for names in pairs.names])
-        return cls(pairs, residuals, True, triples if len(triples) else None, published)
+        return cls(pairs, _doubtful_residuals(pmf, pairs), True, triples if len(triples) else None, published)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the positions of tables of these variables that the model may not fit, worst first."""
@@ -134,12 +131,6 @@ class ObservedTables:
     def range(self, event: Event, given: Event, level: float | None) -> ProbabilityRange | None:
         """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
         return quick_probability_range(self.tables if self.published is None else self.published, event, given, level)
-
-    def determined(self, event: Event, given: Event, width: float) -> ProbabilityRange | None:
-        """Return the range that published tables leave without sampling error, where it is no wider than this."""
-        bounds = None if self.published is None else self.range(event, given, None)
-        is_narrow = bounds is not None and bounds.width <= width and bounds.contradiction <= _SMALL_CONTRADICTION
-        return bounds if is_narrow else None
 
     def widened(
         self, boot: Bootstrap, ends: Intervals, question: Question, scale: Scale, names: Sequence[str], cells: Cells
@@ -214,7 +205,8 @@ class ObservedTables:
         """
         known = {**boot.evidence, **given}
         value, low, high = (float(np.ravel(own)[place]) for own in ends)
-        if (near := self.determined(event, known, high - low)) is not None:
+        near = None if self.published is None else self.range(event, known, None)
+        if near is not None and near.width <= high - low and near.contradiction <= _SMALL_CONTRADICTION:
             return (max(near.low - (value - low), 0.0), min(near.high + (high - value), 1.0)), False
         bounds = self.range(event, known, boot.level)
         return None if bounds is None else (bounds.low, bounds.high), True
@@ -248,6 +240,7 @@ class ObservedTables:
         return cls(tables, residuals, bool(is_all[0]), triples)
 
 
-def _doubtful_residuals(pmf: JointPMF, tables: Tables) -> dict[tuple[str, ...], float]:
-    """Return by how many standard errors each table is off that chance does not explain well, worst first."""
-    return {pair.variables: abs(pair.residual) for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT}
+def _doubtful_residuals(pmf: JointPMF, tables: Tables) -> Floats:
+    """Return by how many standard errors each table is off, (n_tables,); 0 where chance explains it well."""
+    off = {pair.variables: abs(pair.residual) for pair in fit_quality(pmf, tables).pairs if pair.p_value < DOUBT}
+    return np.array([off.get(names, 0.0) for names in tables.names])
