@@ -7,7 +7,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Self, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -15,7 +15,7 @@ from twoway.arrays import Floats
 from twoway.category_labels import Label
 from twoway.errors import DataError
 from twoway.notebook import Shown
-from twoway.text import brief, counted, crossed_text, escaped, printable, shortlist
+from twoway.text import brief, counted, crossed_text, escaped, plain_data, printable, shortlist
 
 
 class StopReason(enum.StrEnum):
@@ -224,11 +224,8 @@ class Report(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain lists and dictionaries, without the seconds and the support."""
-        described = asdict(replace(self, support=None))
-        del described["seconds"], described["support"]
-        for start in described["starts"]:
-            # JSON has no infinity.
-            start["objectives"] = [value if math.isfinite(value) else None for value in start["objectives"]]
+        described: dict[str, Any] = plain_data(self)  # without the support, which its text has not either
+        del described["seconds"]
         return described
 
     @classmethod

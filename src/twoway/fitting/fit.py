@@ -289,7 +289,17 @@ def _fit_report(fitted: FittedStructure, warnings: list[str]) -> Report:
         expected = evidence.sets.expected(theta_of(pmf), pmf.rank, theta_tree_rows(pmf))
         log_likelihood, support = expected.log_likelihood, evidence.sets.support(expected.counts, pmf)
     compared, check = check_structure(solution.pmf, problem)
-    report = Report(
+    findings: dict[str, Any]
+    if evidence.records is None:
+        tables = evidence.tables(evidence.given_order)
+        if not any(warning.startswith(CONTRADICTION) for warning in warnings):
+            warnings += _fit_contradictions(pmf, compared, check)
+        findings = {"misfits": _fit_misfits(pmf, tables), "silent": pairs_without_table(pmf.schema, tables.together)}
+    else:
+        findings = _fit_likelihood(pmf, evidence.records, log_likelihood, evidence.threads)
+        if not np.isfinite(log_likelihood):
+            warnings.append("some records are impossible under this model: it gives their values no probability")
+    return Report(
         solver=fitted.solver,
         rank=rank,
         seed=problem.seed,
@@ -308,14 +318,8 @@ def _fit_report(fitted: FittedStructure, warnings: list[str]) -> Report:
         warnings=tuple(warnings),
         support=support,
         check=check,
+        **findings,
     )
-    if evidence.records is None:
-        tables = evidence.tables(evidence.given_order)
-        is_said = any(warning.startswith(CONTRADICTION) for warning in warnings)
-        warnings += [] if is_said else _fit_contradictions(pmf, compared, check)
-        silent = pairs_without_table(pmf.schema, tables.together)
-        return replace(report, misfits=_fit_misfits(pmf, tables), silent=silent, warnings=tuple(warnings))
-    return _fit_report_of_records(report, pmf, evidence.records, log_likelihood, evidence.threads)
 
 
 def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None, list[str]]:
@@ -333,32 +337,30 @@ def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None,
     return (None, [] if is_noisy else left_out) if left_out or is_noisy else (Counts.of_tables(tables), [])
 
 
-def _fit_report_of_records(
-    report: Report, pmf: JointPMF, records: RecordSource, log_likelihood: float, threads: int | None
-) -> Report:
-    """Return a report with the likelihood of the records."""
+def _fit_likelihood(
+    pmf: JointPMF, records: RecordSource, log_likelihood: float, threads: int | None
+) -> dict[str, float | None]:
+    """Return the number of records, and what their likelihood says about the model where that is above 0."""
 
     def uncertainty(block: Block) -> float:
         memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
         entropies = -times_log(memberships, memberships).sum(axis=1)
         return float(entropies.sum() if block.weights.size == 0 else (entropies * block.weights).sum())
 
-    n_records, n_free = records.total_weight, report.n_parameters or 0
+    n_records, n_free = records.total_weight, pmf.n_parameters
     if not np.isfinite(log_likelihood):
-        warning = "some records are impossible under this model: it gives their values no probability"
-        return replace(report, n_records=n_records, warnings=(*report.warnings, warning))
+        return {"n_records": n_records}
     relative_entropy = None
     if pmf.n_hidden == 1 and pmf.rank > 1:
         total = records.map_reduce(uncertainty, float.__add__, threads=threads)
         relative_entropy = 1.0 - total / (n_records * float(np.log(pmf.rank)))
-    return replace(
-        report,
-        n_records=n_records,
-        log_likelihood=log_likelihood,
-        aic=2.0 * n_free - 2.0 * log_likelihood,
-        bic=float(np.log(n_records)) * n_free - 2.0 * log_likelihood,
-        relative_entropy=relative_entropy,
-    )
+    return {
+        "n_records": n_records,
+        "log_likelihood": log_likelihood,
+        "aic": 2.0 * n_free - 2.0 * log_likelihood,
+        "bic": float(np.log(n_records)) * n_free - 2.0 * log_likelihood,
+        "relative_entropy": relative_entropy,
+    }
 
 
 def _fit_contradictions(pmf: JointPMF, tables: Tables, check: FitCheck | None) -> list[str]:
@@ -376,6 +378,5 @@ def _fit_misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
     shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
     kl = np.maximum(np.bincount(table, times_log(shares, shares / np.maximum(modelled, 1e-300))), 0.0)
     distances = 0.5 * np.bincount(table, np.abs(shares - modelled))
-    columns = zip(tables.names, tables.weights.tolist(), distances.tolist(), kl.tolist(), strict=True)
-    misfits = [TableMisfit(*row) for row in columns]
+    misfits = map(TableMisfit, tables.names, tables.weights.tolist(), distances.tolist(), kl.tolist())
     return tuple(sorted(misfits, key=lambda misfit: -misfit.total_variation))
