@@ -9,13 +9,12 @@ independent rows can be changed in ways that none of their tables shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Bools, Floats
 from twoway.checks.table_program import ProgramAxis, TableProgram, program_tables
 from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
@@ -24,6 +23,7 @@ from twoway.model.pmf import JointPMF
 from twoway.report import Progress
 from twoway.schema import Schema
 from twoway.solvers import EM, CoupledNMF, Evidence, Problem, Smoothing, Solution, Watch
+from twoway.solvers.evidence import PairMatrix
 from twoway.solvers.starts import random_start, softened_start
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.tables import Tables
@@ -51,35 +51,26 @@ _LITTLE = Smoothing(1.0, 1.0)
 _EXACT = 1e-12
 
 
-class AlternativeDistance:
-    """The total variation between one joint and others: no probability differs by more.
+def distance_to_alternatives(pmf: JointPMF, seed: int = 0) -> Callable[[JointPMF], float]:
+    """Return a function of other joints: their total variation from one, by which no probability differs more.
 
     Exact where the joint is small, otherwise an average over draws, accurate to about 0.01. With more than 15
     variables, the mean over a few groups of 15: nobody asks about a hundred at once, and no two estimates agree on all.
     """
+    n, random = len(pmf.schema), np.random.default_rng(seed)
+    if n <= _GROUP_SIZE and pmf.trees.n_cells <= _SMALL_JOINT:
+        joint = pmf.trees.joint()
+        return lambda other: 0.5 * float(np.abs(joint - other.trees.joint()).sum())
+    groups = [list(range(n))]
+    if n > _GROUP_SIZE:
+        groups = [sorted(random.choice(n, _GROUP_SIZE, replace=False).tolist()) for _ in range(_N_GROUPS)]
+    codes = pmf.trees.draw(_N_DRAWS, random)
 
-    def __init__(self, pmf: JointPMF, seed: int = 0) -> None:
-        n, random = len(pmf.schema), np.random.default_rng(seed)
-        self._groups = [np.arange(n)]
-        if n > _GROUP_SIZE:
-            self._groups = [np.sort(random.choice(n, _GROUP_SIZE, replace=False)) for _ in range(_N_GROUPS)]
-        self._is_small = len(self._groups) == 1 and pmf.trees.n_cells <= _SMALL_JOINT
-        if self._is_small:
-            self._joint = pmf.trees.joint()
-            return
-        self._codes = pmf.trees.draw(_N_DRAWS, random)
-        self._logs = [self._log_joint(pmf, group) for group in self._groups]
+    def log_joints(of: JointPMF) -> list[Floats]:
+        return [of.trees.of_variables(group).log_joint([codes[index] for index in group]) for group in groups]
 
-    def _log_joint(self, pmf: JointPMF, group: NDArray[np.int64]) -> Floats:
-        return pmf.trees.of_variables(group.tolist()).log_joint([self._codes[index] for index in group])
-
-    def __call__(self, other: JointPMF) -> float:
-        """Return the distance to another joint."""
-        if self._is_small:
-            return 0.5 * float(np.abs(self._joint - other.trees.joint()).sum())
-        others_logs = (self._log_joint(other, group) for group in self._groups)
-        ratios = [np.exp(others - logs) for others, logs in zip(others_logs, self._logs, strict=True)]
-        return float(np.mean([np.maximum(0.0, 1.0 - ratio).mean() for ratio in ratios]))
+    logs = np.array(log_joints(pmf))
+    return lambda other: float(np.maximum(0.0, 1.0 - np.exp(log_joints(other) - logs)).mean())
 
 
 def same_table_alternatives(
@@ -109,7 +100,7 @@ def _rotated_alternative(pmf: JointPMF, random: np.random.Generator) -> JointPMF
     return _alternative_model(pmf, np.square(g[pmf.schema.cells(0)].sum(axis=0)), g)
 
 
-def _sheared_alternative(pmf: JointPMF, side: NDArray[np.bool_], random: np.random.Generator) -> JointPMF:
+def _sheared_alternative(pmf: JointPMF, side: Bools, random: np.random.Generator) -> JointPMF:
     """Return the end of a walk that adds one component to another on one side and subtracts it on the other."""
     of_cell = np.repeat(side, pmf.schema.sizes)
     stacked = pmf.stacked.copy()
@@ -265,8 +256,7 @@ def _alternatives_as_good(evidence: Evidence, best: JointPMF, fits: list[JointPM
     tables, pairs = evidence.tables(2), evidence.pairs
     n_free = len(tables.flat) - len(tables)
     allowed = math.sqrt(2.0 * max(n_free, 1)) / (2.0 * float(tables.weights.sum()))
-    sizes = tables.schema.sizes
-    weights = np.repeat(np.repeat(pairs.weights, sizes, axis=0), sizes, axis=1) / pairs.weights.sum()
+    weights = PairMatrix.spread_over_cells(pairs.weights, tables.schema.sizes) / pairs.weights.sum()
     seen = pairs.shares > 0
     weighted = weights[seen] * pairs.shares[seen]
 
@@ -311,7 +301,7 @@ def _most_even_part(pmf: JointPMF, graph: PairGraph) -> tuple[JointPMF, PairGrap
 def part_of_model(pmf: JointPMF, variables: Sequence[int]) -> JointPMF:
     """Return a model of some variables only, by their positions in ascending order."""
     schema = pmf.schema.subset([pmf.schema.names[index] for index in variables])
-    return JointPMF.from_stacked(schema, pmf.weights, np.concatenate([pmf.factors[index] for index in variables]))
+    return JointPMF.from_trees(schema, pmf.trees.of_variables(variables))
 
 
 def _alternative_as_records(schema: Schema, joint: Floats) -> Records:

@@ -14,7 +14,12 @@ from twoway.checks.contradiction import find_contradiction
 from twoway.checks.fit_quality import FitQuality, fit_quality
 from twoway.data.stored_records import RecordSource
 from twoway.diagnosis import alternatives
-from twoway.diagnosis.alternatives import AlternativeDistance, Alternatives, fit_alternatives, tables_of_alternatives
+from twoway.diagnosis.alternatives import (
+    Alternatives,
+    distance_to_alternatives,
+    fit_alternatives,
+    tables_of_alternatives,
+)
 from twoway.diagnosis.conditions import SMALL, check_conditions
 from twoway.diagnosis.hidden import diagnose_hidden
 from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, verdict_by_findings, verdict_by_graph
@@ -149,7 +154,7 @@ def _diagnose_records(
     """Return the findings with what records show beyond their two-way tables."""
     if pmf.rank > 1:
         fit, adds_information = _diagnose_fit_of_records(evidence, records.total_weight, pmf, seed, watch)
-        distance = AlternativeDistance(fit, seed)(pmf)
+        distance = distance_to_alternatives(fit, seed)(pmf)
         findings = replace(findings, beyond_tables=distance, records_add_information=adds_information)
     quality = _diagnose_three_way(pmf, records, seed)
     return replace(
@@ -209,7 +214,7 @@ def _diagnose_models(
             condition_numbers=split.condition_numbers,
             separability=split.separability,
         )
-    distance = AlternativeDistance(pmf, seed)
+    distance = distance_to_alternatives(pmf, seed)
     unseen = alternatives.unseen_alternatives(pmf, graph)
     same = [*alternatives.same_table_alternatives(pmf, graph, random, 2 if pmf.rank > 12 else 4), *unseen.values()]
     if findings.is_exact:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twoway.diagnosis.alternatives import AlternativeDistance, far_alternatives, same_table_alternatives
+from twoway.diagnosis.alternatives import distance_to_alternatives, far_alternatives, same_table_alternatives
 from twoway.diagnosis.conditions import HiddenVerdict, check_conditions, three_way_tables_prove
 from twoway.diagnosis.verdict import Diagnosis
 from twoway.errors import DataError
@@ -32,7 +32,7 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
             f"diagnose judges one tree, and this model is a mixture of {len(pmf.trees.trees)}, which two-way tables do "
             "not determine; fit one with structure='tree', or diagnose the models that were averaged"
         )
-    random, distance = np.random.default_rng(seed), AlternativeDistance(pmf, seed)
+    random, distance = np.random.default_rng(seed), distance_to_alternatives(pmf, seed)
     (tree,) = pmf.trees.trees
     hidden, models, names = [], [], np.array(pmf.schema.names, dtype=object)
     for number in range(tree.n_hidden):

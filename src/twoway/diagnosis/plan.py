@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twoway.datasets.synthetic import draw_records
-from twoway.diagnosis.alternatives import AlternativeDistance
+from twoway.diagnosis.alternatives import distance_to_alternatives
 from twoway.diagnosis.bounds import largest_epsilon, records_for_spa, records_for_table_error, split_constants
 from twoway.errors import DataError, check_number, check_whole_number
 from twoway.fitting.fit import count, fit
@@ -146,7 +146,7 @@ def plan(
     if not planned:
         raise DataError("there must be at least one number of records to try; got none")
     is_joint = len(asked) == len(truth.schema)
-    distance = AlternativeDistance(truth, seed) if is_joint else lambda pmf: total_variation(truth, pmf, asked)
+    distance = distance_to_alternatives(truth, seed) if is_joint else lambda pmf: total_variation(truth, pmf, asked)
     structure: Structure = "single" if truth.n_hidden == 1 else "tree"
     refit = partial(fit, rank=truth.rank, starts=_N_STARTS, structure=structure, threads=threads)
     done: list[Trial] = []

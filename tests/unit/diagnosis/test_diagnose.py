@@ -9,7 +9,7 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records, uniform_entries
 from twoway.diagnosis import alternatives
-from twoway.diagnosis.alternatives import AlternativeDistance, same_table_alternatives, unseen_alternatives
+from twoway.diagnosis.alternatives import distance_to_alternatives, same_table_alternatives, unseen_alternatives
 from twoway.diagnosis.bounds import separability
 from twoway.diagnosis.conditions import check_stacks_rank, condition_number, sufficiently_scattered
 from twoway.schema import Schema, Variable
@@ -364,10 +364,10 @@ def test_joint_distance_exact_and_drawn():
     one, other = dirichlet_rows(4, 3, 2, seed=1), dirichlet_rows(4, 3, 2, seed=2)
     names = one.schema.names
     exact = 0.5 * np.abs(np.asarray(one.marginal(names)) - np.asarray(other.marginal(names))).sum()
-    assert AlternativeDistance(one)(other) == pytest.approx(exact)
+    assert distance_to_alternatives(one)(other) == pytest.approx(exact)
     many = dirichlet_rows(40, 3, 2, seed=1)
-    assert AlternativeDistance(many)(many) == 0.0
-    assert 0.3 < AlternativeDistance(many)(dirichlet_rows(40, 3, 2, seed=2)) <= 1
+    assert distance_to_alternatives(many)(many) == 0.0
+    assert 0.3 < distance_to_alternatives(many)(dirichlet_rows(40, 3, 2, seed=2)) <= 1
 
 
 def test_separability_of_a_model_is_that_of_posteriors():
