@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from twoway.errors import DataError
 
-__all__ = ["ds", "import_extra", "nw", "pa", "pc", "pd", "pl", "pq"]
+__all__ = ["ds", "import_extra", "nw", "pa", "pc", "pd", "pl", "pq", "sge", "sqlglot"]
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
+    import sqlglot
+    import sqlglot.expressions as sge
 else:
 
     class _LazyModule:
@@ -31,8 +33,9 @@ else:
         def __getattr__(self, attribute: str) -> Any:
             return getattr(importlib.import_module(self._name), attribute)
 
-    nw, pd, pl, pa = map(_LazyModule, ["narwhals", "pandas", "polars", "pyarrow"])
+    nw, pd, pl, pa, sqlglot = map(_LazyModule, ["narwhals", "pandas", "polars", "pyarrow", "sqlglot"])
     pc, ds, pq = map(_LazyModule, ["pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"])
+    sge = _LazyModule("sqlglot.expressions")
 
 
 def import_extra(module: str, need: str, extra: str) -> Any:

@@ -174,6 +174,8 @@ def test_a_file_elsewhere_is_fetched_once_per_command(twoway, tmp_path, monkeypa
     options = ("--rank", "1", "--strata", "s", "--intervals", "--threads", "1")
     assert twoway("fit", "memory://folder/s.csv", "-o", tmp_path / "m.twoway", *options)[0] == 0
     assert fetched == ["/folder/s.csv"]
+    assert twoway("count", "memory://folder/s.csv", "-o", tmp_path / "s.tables")[0] == 0
+    assert tw.Tables.load(tmp_path / "s.tables").schema.names == ("x", "y", "s")
     (tmp_path / "a b.csv").write_text("x\n1\n2\n")
     assert tw.Records(f"file://{tmp_path}/a%20b.csv").n_records == 2
     assert twoway("info", f"file://{tmp_path}/a%20b.csv")[0] == 0

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from twoway.data.files.formats import is_data_format
 from twoway.errors import DatabaseError, DataError, MissingFileError, TwowayError, unknown_name
 from twoway.lazy_imports import import_extra
 from twoway.text import without_password
@@ -22,10 +23,11 @@ def is_database_address(source: str) -> bool:
 
     Examples
     --------
-    >>> is_database_address("postgres://ann@host/db"), is_database_address("survey.csv")
-    (True, False)
+    >>> [is_database_address(name) for name in ("postgres://ann@host/db", "https://host/survey.csv", "survey.csv")]
+    [True, False, False]
     """
-    return re.match(r"[a-z][a-z0-9+]*://", source) is not None
+    is_file = database_file(source) is None and is_data_format(source.partition("?")[0])
+    return not is_file and re.match(r"[a-z][a-z0-9+]*://", source) is not None
 
 
 def database_file(address: str) -> str | None:

@@ -17,7 +17,7 @@ from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.sql.connections import connection_errors
 from twoway.errors import DataError, UnknownNameError
-from twoway.lazy_imports import pa
+from twoway.lazy_imports import pa, sge, sqlglot
 from twoway.schema import Schema
 
 MAX_CATEGORIES = 1000
@@ -185,9 +185,6 @@ def _database_table_batches(backend: Any, rows: Any) -> Iterator[Any]:
 
 def _database_table_where(table: Any, condition: str) -> Any:
     """Return the rows of an ibis table for which a condition in the database's SQL holds."""
-    import sqlglot
-    import sqlglot.expressions as sge
-
     backend = table.get_backend()
     try:
         # One condition and nothing else: neither a second statement nor a parenthesis that closes ours.

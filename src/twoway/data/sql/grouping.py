@@ -12,6 +12,8 @@ from itertools import combinations
 from math import prod
 from typing import Any, TypeAlias
 
+from twoway.lazy_imports import sge, sqlglot
+
 Groups: TypeAlias = Sequence[tuple[str, ...]]
 Sums: TypeAlias = Callable[[Any], Mapping[str, Any]]
 """From an ibis table to what is computed for each group of its rows."""
@@ -44,9 +46,6 @@ def grouped(backend: Any, rows: Any, groups: Groups, sums: Sums, limit: int | No
     limit
         The most rows to return, any of them.
     """
-    import sqlglot
-    import sqlglot.expressions as sge
-
     used = [name for name in rows.columns if any(name in group for group in groups)]
     plain = rows.group_by(used).agg(**sums(rows)) if used else rows.agg(**sums(rows))
     statement: Any = sqlglot.parse_one(backend.compile(plain), dialect=backend.dialect)
@@ -127,8 +126,6 @@ def _covering_groups(sizes: Mapping[str, int], order: int) -> list[tuple[str, ..
 
 def _sets_of_groups(statement: Any, select: Any, groups: Groups) -> Any:
     """Return a statement of which a part, ``select``, groups rows in several ways at once."""
-    import sqlglot.expressions as sge
-
     column_of = {column.alias_or_name: column.unalias() for column in select.expressions}
     sets = [sge.Tuple(expressions=[column_of[name].copy() for name in group]) for group in groups]
     select.set("group", sge.Group(expressions=[sge.GroupingSets(expressions=sets)]))
@@ -137,8 +134,6 @@ def _sets_of_groups(statement: Any, select: Any, groups: Groups) -> Any:
 
 def _union_of_groups(statement: Any, select: Any, groups: Groups) -> Any:
     """Return a query for each grouping, one after the other, over rows that are computed once."""
-    import sqlglot.expressions as sge
-
     assert statement is select
     names = {name for group in groups for name in group}
     source = select.find(sge.From).this
