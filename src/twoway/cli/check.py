@@ -11,7 +11,6 @@ from typer import Option
 import twoway as tw
 from twoway.cli.output import has_progress_output, is_terminal, output_wording, print_note, say, say_json
 from twoway.cli.reading import OF_DESIGN, OF_PUBLISHED, OF_RULES, TO_READ, Reading
-from twoway.errors import DataError
 from twoway.storage.container import container_kind
 
 
@@ -55,15 +54,15 @@ def check(
     from twoway.questions.answer import event_to_answer
 
     if reading.design_columns and data is None:
-        raise DataError("the design of a survey is used to compare a model with its records; add --data")
+        raise tw.DataError("the design of a survey is used to compare a model with its records; add --data")
     if ranges and data is not None:
-        raise DataError("--range cannot be combined with --data; give one of the two")
+        raise tw.DataError("--range cannot be combined with --data; give one of the two")
     evidence: Any
     if source and len(source) == 1 and reading.tables is None and container_kind(source[0]) == "model":
         reading.reject(TO_READ if data is None else (*OF_PUBLISHED, *OF_RULES, "db", "table"), "with a model")
         evidence = tw.JointPMF.load(source[0])
         if ranges and evidence.counts is None:
-            raise DataError(
+            raise tw.DataError(
                 f"{str(source[0])!r} does not keep the tables it was fitted to, which --range needs; "
                 "check these tables, or the records, instead"
             )
@@ -86,7 +85,7 @@ def check(
             observed = reading.read_by(evidence.schema, data)[1]
         result = tw.fit_quality(evidence, observed, design=reading.design([data]))
     else:
-        raise DataError("--data needs a model that `twoway fit` wrote, to compare it with")
+        raise tw.DataError("--data needs a model that `twoway fit` wrote, to compare it with")
     answers = [result.range(event, known) for event, known in events]
     if json:
         say_json(result.to_dict() | ({"ranges": [answer.to_dict() for answer in answers]} if answers else {}))

@@ -10,7 +10,6 @@ from typer import BadParameter
 import twoway as tw
 from twoway.cli.output import check_output, write_text_output
 from twoway.cli.reading import Reading
-from twoway.errors import DataError
 from twoway.text import shortlist
 
 
@@ -58,7 +57,7 @@ def export(
     pmf = tw.JointPMF.load(model)
     binned = [variable.name for variable in pmf.schema if variable.edges is not None]
     if binned:
-        raise DataError(
+        raise tw.DataError(
             f"binned numbers cannot be exported: {shortlist(binned)}; fit a table that has the bins as labels"
         )
     options: dict[str, Any] = {"what": what, "dialect": dialect, "view": view, "keep": keep or ()}

@@ -16,7 +16,6 @@ from twoway.cli.options import missing_option_hint
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
 from twoway.cli.reading import OF_DATA, OF_DESIGN, OF_RULES, TO_READ, Reading
 from twoway.data.survey_design import opened_design
-from twoway.errors import DataError, TwowayError
 from twoway.report import reported_missing_codes, reported_model_form
 from twoway.schema import first_duplicate
 from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
@@ -109,12 +108,12 @@ def fit(
         excluded = {"DATA": data, "--intervals": intervals, "--ask": ask}
         if reading.tables is None or any(excluded.values()):
             names = [name for name, value in excluded.items() if value]
-            raise DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(names or excluded)}")
+            raise tw.DataError(f"--areas needs --tables, and cannot be combined with {' or '.join(names or excluded)}")
         options |= {"share": share, **common}
         _fit_command_areas(reading, out, options, counts=not no_counts, force=force, json=json)
         return
     if share:
-        raise DataError("--share is for many areas; add --areas")
+        raise tw.DataError("--share is for many areas; add --areas")
     name = f"{out.name}.checkpoint"
     beside = out.with_name(name) if out.name and len(os.fsencode(name)) <= _LONGEST_NAME else None
     is_half_done = beside is not None and beside.exists() and _is_fit_command_continued(out)
@@ -125,12 +124,12 @@ def fit(
     source: Any = united.source
     _check_fit_command_questions(ask or [], source)
     if intervals and not isinstance(source, tw.Records | tw.Tables | tw.PublishedTables):
-        raise DataError(
+        raise tw.DataError(
             "--intervals needs records that fit into memory; `twoway count` these first, then fit the tables"
         )
     design = reading.design(data or [])
     if design is not None and not intervals:
-        raise DataError("the design of a survey is used for intervals; add --intervals")
+        raise tw.DataError("the design of a survey is used for intervals; add --intervals")
     common["monitor"] = has_progress_output() or None
     pmf = tw.fit(united, checkpoint=checkpoint, **options, **common)
     if design is not None and pmf.report is not None:
@@ -166,12 +165,12 @@ def _fit_command_areas(
     assert reading.tables is not None
     by_area = tw.read_published_areas(reading.tables, **reading.published)
     if list(by_area) == [""]:
-        raise DataError(f"{str(reading.tables)!r} names no areas; name their variable in a layout: areas = …")
+        raise tw.DataError(f"{str(reading.tables)!r} names no areas; name their variable in a layout: areas = …")
     names = {area: re.sub(r"[^\w.-]+", "_", area).strip("._") or "area" for area in by_area}
     paths = {area: folder / f"{name}.twoway" for area, name in names.items()}
     if (duplicate := first_duplicate(str(path) for path in paths.values())) is not None:
         same = [area for area, path in paths.items() if str(path) == duplicate]
-        raise DataError(f"the models of {shortlist(same)} would have the same file name, {duplicate!r}")
+        raise tw.DataError(f"the models of {shortlist(same)} would have the same file name, {duplicate!r}")
     folder.mkdir(exist_ok=True)
     for path in paths.values():
         check_output(path, force, reading.tables, reading.layout, reading.errors, is_model=True)
@@ -196,7 +195,7 @@ def _is_fit_command_continued(out: Path) -> bool:
     """Return whether a file is the model of a fit that ended early, so that the same command continues it."""
     try:
         report = tw.JointPMF.load(out).report
-    except TwowayError:
+    except tw.TwowayError:
         return False
     return report is not None and report.stop_reason in ("interrupted", "time limit")
 

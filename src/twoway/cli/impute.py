@@ -10,7 +10,6 @@ from typer import Option
 import twoway as tw
 from twoway.cli.output import check_output, print_output, write_output
 from twoway.cli.reading import Reading
-from twoway.errors import DataError
 from twoway.text import counted
 
 
@@ -60,11 +59,11 @@ def impute(
 
     check_output(out, force, model, data, is_records=True)
     if draws is not None and (proba or how not in (None, "sample")):
-        raise DataError(
+        raise tw.DataError(
             f"--draws draws whole copies: it cannot be combined with {'--proba' if proba else f'--how {how}'}"
         )
     if proba and how is not None:
-        raise DataError("--proba cannot be combined with --how: it writes the probability of each category")
+        raise tw.DataError("--proba cannot be combined with --how: it writes the probability of each category")
     bootstrap = None if draws is None else tw.Bootstrap.load(model)
     pmf = tw.JointPMF.load(model) if bootstrap is None else bootstrap.pmf
     files = reading.files(data)
@@ -107,7 +106,7 @@ def _impute_command_copies(copies: list[Any]) -> Any:
 
     for name in (".imp", ".id"):
         if name in copies[0].column_names:
-            raise DataError(f"the file has a column {name!r}, which --draws adds; rename it first")
+            raise tw.DataError(f"the file has a column {name!r}, which --draws adds; rename it first")
     whole = pa.concat_tables(copies, promote_options="permissive")
     ids = np.tile(np.arange(1, copies[0].num_rows + 1), len(copies))
     numbers = np.repeat(np.arange(1, len(copies) + 1), copies[0].num_rows)

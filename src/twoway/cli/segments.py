@@ -12,7 +12,6 @@ import twoway as tw
 from twoway.cli.options import names_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, say, say_json
 from twoway.cli.reading import OF_DATA, Reading
-from twoway.errors import DataError, TwowayError
 from twoway.storage.container import container_kind
 
 
@@ -85,7 +84,7 @@ def segments(
     common: dict[str, Any] = {"seed": seed, "threads": threads, "monitor": has_progress_output() or None}
     if container_kind(data) == "model":
         if covariates or outcomes or assignments:
-            raise DataError(f"{str(data)!r} is a model; --covariates, --outcomes and --assignments need the records")
+            raise tw.DataError(f"{str(data)!r} is a model; --covariates, --outcomes and --assignments need the records")
         reading.reject(OF_DATA, "with a model")
         result, others = tw.Segments.load(data), dict[str, list[str]]()
     else:
@@ -136,9 +135,9 @@ def segments_count_option(text: str) -> list[int]:
             first, dots, last = part.partition("..")
             numbers += range(int(first), int(last) + 1) if dots else [int(first)]
     except ValueError:
-        raise DataError(f"--count must be a number or a range such as 2..8, not {text!r}") from None
+        raise tw.DataError(f"--count must be a number or a range such as 2..8, not {text!r}") from None
     if not numbers:
-        raise DataError(f"--count {text} is empty: the first number must not be larger than the last")
+        raise tw.DataError(f"--count {text} is empty: the first number must not be larger than the last")
     return numbers
 
 
@@ -150,7 +149,7 @@ def _segments_reading(reading: Reading, data: Path, others: dict[str, Any]) -> t
     for kind, columns in chosen.items():
         for name in columns:
             if name in items:
-                raise DataError(
+                raise tw.DataError(
                     f"{name!r} is in both --{kind} and --only; segments cannot be related to a column they use"
                 )
     left_out = [name for columns in chosen.values() for name in columns]
@@ -176,10 +175,10 @@ def _segments_with_columns(table: Any, reading: Reading, data: Path, names: list
         try:
             alone = replace(reading, only=[name], drop=None, bins=None, weights=None, counts=None, max_categories=10**9)
             records = alone.records(data)
-        except TwowayError as error:
+        except tw.TwowayError as error:
             raise type(error)(f"column {name!r}: {error}") from error
         if not isinstance(records, tw.Records):
-            raise DataError(f"{str(data)!r} is too large to relate its columns to segments")
+            raise tw.DataError(f"{str(data)!r} is too large to relate its columns to segments")
         (variable,) = records.schema
         codes = records.codes()[:, 0]
         is_number = all(isinstance(label, int | float) and not isinstance(label, bool) for label in variable.categories)

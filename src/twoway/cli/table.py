@@ -9,7 +9,6 @@ import twoway as tw
 from twoway.cli.options import names_option
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import OF_DESIGN, Reading
-from twoway.errors import DataError
 
 _READ = ("missing", "missing_only", "unseen", "counts", "weights", "where")
 
@@ -70,7 +69,7 @@ def table(
         reading = reading.like_model(pmf_of(loaded), data)
         observed = {"records": reading.read_by(loaded.schema, data)[1], "design": reading.design([data])}
     elif reading.design_columns:
-        raise DataError("the design of a survey needs its records; add --data")
+        raise tw.DataError("the design of a survey needs its records; add --data")
     banner = _table_command_names("--columns", columns or [], known, within=WITHIN)
     tables = tw.tabulate(loaded, questions, banner, nets=_table_command_nets(net or []), **observed)
     if out is None:
@@ -86,7 +85,7 @@ def _table_command_names(option: str, texts: list[str], known: tuple[str, ...], 
     for part in parts:
         is_nest = within is not None and within in part and part not in known
         if parts.count(part) > 1 and (is_nest or part in known):
-            raise DataError(f"duplicate variable {part!r} in {option}")
+            raise tw.DataError(f"duplicate variable {part!r} in {option}")
         names += [part] if is_nest else names_option([part], known)
     return list(dict.fromkeys(names))
 
@@ -97,8 +96,8 @@ def _table_command_nets(texts: list[str]) -> dict[str, str]:
     for text in texts:
         name, _, condition = (part.strip() for part in text.partition(":"))
         if not name or not condition:
-            raise DataError(f"--net {text!r} must be a name and a condition, such as 'Top 2: trust >= 4'")
+            raise tw.DataError(f"--net {text!r} must be a name and a condition, such as 'Top 2: trust >= 4'")
         if name in nets:
-            raise DataError(f"duplicate net {name!r}; give each net its own name")
+            raise tw.DataError(f"duplicate net {name!r}; give each net its own name")
         nets[name] = condition
     return nets

@@ -54,6 +54,7 @@ def tables(
 
     twoway tables read county.xlsx --layout county.toml -o county.tables
     """
+    from twoway.tables.crosstabs.layout_finding import draft_layout
     from twoway.tables.crosstabs.published_files import read_published_sheets, with_published_groups
 
     check_known("action", ["read"], action)
@@ -62,8 +63,12 @@ def tables(
     try:
         sheet_layout = tw.find_layout(sheet, **options) if layout is None else tw.SheetLayout.load(layout)
     except DataError as error:
-        if out is None or out.suffix == ".tables" or layout is not None or not _save_tables_draft(sheet, out, options):
+        if out is None or out.suffix == ".tables" or layout is not None:
             raise
+        try:
+            draft_layout(sheet, **options).save(out)
+        except DataError:
+            raise error from None
         raise DataError(f"{error}; {out} lacks only these names: replace those that begin with '?'") from error
     notes: list[str] = []
     sheet_tables = read_published_sheets(sheet, sheet_layout, notes)
@@ -94,17 +99,6 @@ def tables(
         sheet_layout.save(out)
     if not json:
         say(f"{'tables' if out.suffix == '.tables' else 'layout'}: {out}")
-
-
-def _save_tables_draft(sheet: Path, out: Path, options: dict[str, Any]) -> bool:
-    """Write the layout of a sheet that lacks only names of variables; return whether it was written."""
-    from twoway.tables.crosstabs.layout_finding import draft_layout
-
-    try:
-        draft_layout(sheet, **options).save(out)
-    except DataError:
-        return False
-    return True
 
 
 def _tables_command_table(table: SheetTable) -> dict[str, Any]:

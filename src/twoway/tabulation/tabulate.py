@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -216,8 +215,7 @@ class _TabulatedQuestion:
         """Return the event and the evidence of each share."""
         labels = np.array(self.variable.categories, dtype=object)
         events = [{self.variable.name: labels[scores > 0].tolist()} for scores in self.scores[chosen]]
-        names, labels_of = [v.name for v in group.variables], [v.categories for v in group.variables]
-        inner = [dict(zip(names, cell, strict=True)) for cell in product(*labels_of)]
+        inner = [{v.name: label} for v in group.variables for label in v.categories] or [{}]
         return [(event, group.given | given) for event in events for given in inner]
 
     def _letters(
