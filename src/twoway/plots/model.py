@@ -92,9 +92,10 @@ def _plot_model_profiles(
 ) -> Axes:
     """Draw the shares of some variables' categories in each component, with marks (n_categories, rank) behind them."""
     indices = _plotted_model_variables(pmf) if names is None else pmf.schema.indices(names)
-    # A variable is a row of its name, with empty cells, and one for each of its categories.
-    empty = np.full((1, pmf.rank), np.nan)
-    shares = np.concatenate([part for index in indices for part in (empty, pmf.factors[index])])
+    cells = np.r_[tuple(pmf.schema.cells(index) for index in indices)]
+    # Above its categories, each variable has a row of its name, with empty cells.
+    heads = np.cumsum([0, *(pmf.schema.sizes[index] for index in indices[:-1])])
+    shares = np.insert(pmf.stacked[cells], heads, np.nan, axis=0)
     differences = shares - (shares @ pmf.weights)[:, np.newaxis]
     variables = [pmf.schema.variables[index] for index in indices]
     rows = [text for v in variables for text in (drawn_label(v.name, 40), *map(drawn_label, v.categories))]
@@ -103,12 +104,8 @@ def _plot_model_profiles(
     ax = drawing_axes(ax, 3.5 + max(0.55, 0.09 * widest) * pmf.rank, 1.5 + 0.24 * len(rows))
     legend = f"share in the {what} minus share in all records"
     style: dict[str, Any] = {"cmap": "RdBu", "vmin": -largest, "vmax": largest, "bold": np.isnan(shares[:, 0])}
-    behind = None
-    if marks is not None:
-        none = np.zeros((1, pmf.rank), dtype=np.int64)
-        signs = np.concatenate([part for index in indices for part in (none, marks[pmf.schema.cells(index)])])
-        behind = np.array(["−", "", "+"])[signs + 1]
-    draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", marks=behind, **style)
+    signs = None if marks is None else np.insert(np.array(["−", "", "+"])[marks[cells] + 1], heads, "", axis=0)
+    draw_heatmap(ax, differences, rows, columns, 100 * shares, legend=legend, form=".0f", marks=signs, **style)
     ax.xaxis.set_label_position("top")
     ax.set_xlabel(f"{what}, and {size}{_plotted_model_part(len(indices), pmf)}", fontsize="small")
     return ax

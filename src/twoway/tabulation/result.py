@@ -78,11 +78,6 @@ class BannerTable:
         return bool(np.isfinite(self.observed).any())
 
     @property
-    def has_intervals(self) -> bool:
-        """Whether there are intervals of what is modelled."""
-        return bool(np.isfinite(self.low).any())
-
-    @property
     def has_observed_intervals(self) -> bool:
         """Whether there are intervals of what was observed."""
         return bool(np.isfinite(self.observed_low).any())

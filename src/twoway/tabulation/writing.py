@@ -216,12 +216,10 @@ def _excel_table(sheet: WorkbookSheet, table: BannerTable, line: int) -> int:
         for place, number in enumerate(numbers.tolist(), start=_LABEL_COLUMNS):
             sheet.number(line, place, number, num_format="#,##0", italic=True)
         line += 1
+    parts = {name.replace("_", " "): getattr(table, name) for name in NUMBERS}
+    parts = {name: numbers for name, numbers in parts.items() if np.isfinite(numbers).any()}
     for place, row in enumerate(table.rows):
         number_format = "0.00" if row.kind == "mean" else "0.0%"
-        parts = {"observed": table.observed} if table.is_observed else {}
-        if table.has_observed_intervals:
-            parts |= {"observed low": table.observed_low, "observed high": table.observed_high}
-        parts |= {"modelled": table.modelled} | ({"low": table.low, "high": table.high} if table.has_intervals else {})
         for part, (name, numbers) in enumerate(parts.items()):
             is_first = part == 0
             look: dict[str, Any] = {"top": 4} if is_first else {"font_color": _GREY}
