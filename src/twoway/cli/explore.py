@@ -50,4 +50,6 @@ def explore(
     text = f"{page} ({size / 1024:.0f} KB{', with intervals' if has_intervals else ''}): open it in a browser"
     print_output({"page": str(page), "bytes": size, "intervals": has_intervals, "counts": has_counts}, text, json=json)
     if has_counts:
-        print_note("the page carries exact two-way counts of the data, also small ones; --no-counts leaves them out")
+        print_note(
+            "the page contains exact two-way counts of the data, including small ones; --no-counts leaves them out"
+        )

@@ -26,6 +26,7 @@ from twoway.data.files.file_table import read_file_table
 from twoway.data.files.text_files import NO_TEXT
 from twoway.data.reader import check_reader_columns, reader_columns
 from twoway.errors import DataError, UnknownNameError
+from twoway.schema import first_duplicate
 from twoway.storage.container import container_kind
 from twoway.text import without_password
 
@@ -268,8 +269,8 @@ class Reading:
             raise DataError(
                 "--bins would find different bins in each file; bin the numbers before fitting several files"
             )
-        if len(set(data)) < len(data):
-            raise DataError("a file is given twice; its records would be counted twice")
+        if (duplicate := first_duplicate(map(str, data))) is not None:
+            raise DataError(f"{duplicate!r} is given twice; its records would be counted twice")
         columns = {path: [] if container_kind(path) else self.files(path).columns for path in data}
         self.labels.check_columns(dict.fromkeys(name for names in columns.values() for name in names))
         return unite_sources({str(path): self._open(path, self.labels.among(columns[path])) for path in data})

@@ -7,7 +7,7 @@ const PROBABILITY = {
 };
 const REAL = { to: (value) => value, back: (value) => value };
 
-/** The replicates that the page carries: differences from the model on the scale above, in few bits each. */
+/** The replicates in the page: differences from the model on the scale above, in few bits each. */
 class Replicates {
   #several;
 

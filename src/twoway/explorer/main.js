@@ -397,6 +397,6 @@ window.twoway = {
   observed: (name) => model.observed && model.observed.of(model.variables.findIndex((variable) => variable.name === name), state),
   /** The ends of the interval of every difference from the other group; null where there is none. */
   differences: () => answer.beside && Array.from(answer.shares, (_, cell) => differenceRange(answer, cell)),
-  /** The ends of the interval of every share; null where the model carries none. */
+  /** The ends of the interval of every share; null if the model has none. */
   intervals: () => answer.surroundings && Array.from(answer.shares, (share, cell) => answer.surroundings.share(share, cell)),
 };

@@ -182,7 +182,7 @@ function logDot(numbers, at, step, logs) {
   return top + Math.log(sum);
 }
 
-/** The model that the page carries, with the names of things. */
+/** The model in the page, with the names of things. */
 class Model extends Trees {
   constructor(described) {
     const sizes = described.variables.map(({ categories }) => categories.length);

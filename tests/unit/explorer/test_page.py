@@ -179,7 +179,7 @@ def test_the_command_says_when_a_page_carries_counts(tmp_path):
     said = " ".join(told.stderr.split())
     assert said.endswith("exact two-way counts of the data, also small ones; --no-counts leaves them out")
     text = page.read_text(encoding="utf-8")
-    assert "This file carries exact two-way counts" in text
+    assert "This file contains exact two-way counts" in text
     counts = read_model(text)["counts"]
     tables = tw.count(records)
     assert numbers_of(counts["singles"][0])[:3].sum() == 100
