@@ -179,10 +179,12 @@ class RatingPredictor(BaseEstimator):  # type: ignore[misc]
         return -self.rmse(X, y, known)
 
     def _errors(self, X: Any, y: Any, known: Any) -> Floats:
+        """Return the errors of predictions, without those of missing ratings."""
         actual = read_true_ratings(X, self.columns, y)
-        if not len(actual):
+        errors = (self.predict(X, known) - actual)[~np.isnan(actual)]
+        if not len(errors):
             raise DataError("there are no ratings to compare the predictions with")
-        return self.predict(X, known) - actual
+        return errors
 
     def _known(self, known: Any) -> RatingTable:
         check_is_fitted(self)

@@ -379,11 +379,20 @@ def test_what_prediction_refuses(model):
         model.complete(pd.DataFrame({99: [1]}))
     with pytest.raises(tw.DataError, match="no ratings to compare"):
         model.rmse(pd.DataFrame({"user": [], "item": [], "rating": []}))
+    with pytest.raises(tw.DataError, match="no ratings to compare"):
+        model.rmse({"user": ["u1"], "item": [100], "rating": [np.nan]})
     with pytest.raises(tw.UnknownNameError, match="no column 'rating' in the table of ratings"):
         model.rmse({"user": ["u1"], "item": [100]})
     with pytest.raises(NotFittedError):
         tw.RatingPredictor().predict({"user": ["u1"], "item": [100]})
     assert model.predict({"user": [], "item": np.array([], dtype=int)}).shape == (0,)
+
+
+def test_missing_ratings_are_not_compared(model):
+    known = pd.DataFrame({"user": ["new", "new"], "item": [100, 101], "rating": [1.0, 4.0]})
+    holes = pd.concat([known, pd.DataFrame({"user": ["new"], "item": [102], "rating": [np.nan]})])
+    for score in (model.rmse, model.mae, model.score):
+        assert score(holes) == score(known) != 0
 
 
 def test_a_user_who_is_impossible_under_the_model_is_predicted_like_an_unknown_one():
