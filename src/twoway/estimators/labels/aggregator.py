@@ -195,12 +195,13 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         annotator
-            One of `annotators_`; all by default.
+            One of `annotators_`, or a list of some; all by default.
         level
             The probability of the intervals.
         """
         check_is_fitted(self)
-        places = self._places("annotator", self.annotators_, None if annotator is None else [annotator])
+        names = annotator if annotator is None or isinstance(annotator, list) else [annotator]
+        places = self._places("annotator", self.annotators_, names)
         rows = LabelQuality(*(array[places] for array in self._rows))
         low, high = label_quality_interval(rows.matrices, rows.effective, level)
         n_classes = len(self.classes_)
