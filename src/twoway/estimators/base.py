@@ -212,10 +212,13 @@ class JointPMFEstimator(TableEstimator):
 
     def _read_training(self, X: Any, sample_weight: Any) -> tuple[Records, Bools]:
         """Return X as records, and which of its rows they are: all but those of weight 0. Remember how it was read."""
+        check_reader_options(None, (), self.unseen)
         _, columns = self._open(X, None)
         weights = read_weights(sample_weight, columns.n_rows)
-        numbers = {} if self.n_bins is None else self._find_continuous(columns, weights)
-        self._bins = {name: make_bins(name, cells, weights, n_bins=self.n_bins or 2) for name, cells in numbers.items()}
+        self._bins = {}
+        if self.n_bins is not None:
+            numbers = self._find_continuous(columns, weights)
+            self._bins = {name: make_bins(name, cells, weights, n_bins=self.n_bins) for name, cells in numbers.items()}
         if whole_numbers := [name for name, bins in self._bins.items() if bins.is_whole]:
             warn_caller(
                 f"columns of more than {_MANY_WHOLE_NUMBERS} whole numbers are put into {self.n_bins} bins each: "
@@ -230,7 +233,6 @@ class JointPMFEstimator(TableEstimator):
         """Return X, its columns in the order of training, and its records."""
         check_is_fitted(self)
         X, columns = self._open(X, self._schema.names)
-        check_reader_options(None, (), self.unseen)
         try:
             return X, Records(columns, schema=self._schema)
         except UnknownNameError:

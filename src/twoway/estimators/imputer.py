@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from twoway.arrays import Floats
 from twoway.data import frames
 from twoway.data.records import Records
 from twoway.data.weights import record_weights
+from twoway.errors import check_known
 from twoway.estimators.averaging import FORMS, Losses
 from twoway.estimators.base import JointPMFEstimator
 from twoway.estimators.long_tables import long_table_records
@@ -87,6 +88,7 @@ class JointPMFImputer(OneToOneFeatureMixin, TransformerMixin, JointPMFEstimator)
         sample_weight
             How much each record matters; their scale does not. A record of weight 2 is not two records of weight 1.
         """
+        check_known("way to impute", get_args(How), self.how)
         self._fit_average(self._read_training(X, sample_weight)[0], self._loss, forms=FORMS)
         return self
 

@@ -22,6 +22,7 @@ from twoway.datasets import dirichlet_rows, draw_records
         ({"smoothing": "lots"}, "smoothing must be"),
         ({"n_starts": 0}, "n_starts must be"),
         ({"threads": 0}, "threads must be"),
+        ({"n_bins": 0}, "number of bins must be"),
         ({"n_bins": 1}, "number of bins must be"),
         ({"unseen": "ignore"}, "unseen must be"),
         ({"random_state": -1}, "random_state must be"),
@@ -30,7 +31,7 @@ from twoway.datasets import dirichlet_rows, draw_records
 def test_bad_options(options, message):
     frame, label = survey(40)
     with pytest.raises(tw.DataError, match=message):
-        tw.JointPMFClassifier(**{**QUICK, **options}).fit(frame, label).predict(frame)
+        tw.JointPMFClassifier(**{**QUICK, **options}).fit(frame, label)
 
 
 def test_columns_by_name():

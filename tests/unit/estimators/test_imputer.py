@@ -141,3 +141,8 @@ def test_imputer_by_name_and_by_place():
     with pytest.warns(UserWarning, match="fitted without feature names"):
         assert by_place.transform(pl.from_pandas(frame)).columns == list(frame.columns)
     np.testing.assert_array_equal(by_place.transform(array), straight.to_numpy(dtype=object))
+
+
+def test_a_wrong_way_to_impute_is_named_by_fit():
+    with pytest.raises(tw.UnknownNameError, match="no way to impute 'modee'; did you mean 'mode'"):
+        tw.JointPMFImputer(how="modee").fit(survey(40)[0])
