@@ -337,7 +337,7 @@ def test_a_cluster_without_the_package():
 
 def test_partitions_whose_columns_differ(threads):
     frames = [text("a"), text("b"), text("c").rename(columns={"v": "w"})]
-    with pytest.raises(tw.DataError, match=r"partition 2: it has the columns 'w', and the Dask DataFrame has 'v'"):
+    with pytest.raises(tw.DataError, match=r"partition 2: .*'w'.*'v'"):
         tw.count(parts(*frames))
 
 

@@ -298,7 +298,7 @@ def test_markers_of_ones_own_replace_the_usual_ones():
     "column", [[None, None], [np.nan], ["", "NA"], [], pd.Series([None, None], dtype=object)], ids=str
 )
 def test_a_column_without_an_observed_cell(column):
-    with pytest.raises(DataError, match=r"column 'v' has no observed cell in \d records; drop it, or give a schema"):
+    with pytest.raises(DataError, match="column 'v' has no observed cell"):
         Records({"v": column})
     schema = Schema((Variable("v", ("a", "b")),))
     records = Records({"v": column}, schema=schema)

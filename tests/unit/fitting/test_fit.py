@@ -151,7 +151,7 @@ def test_tables_without_a_table():
 
 def test_triples_are_not_pairs(records):
     triples = tw.count(records, order=3)
-    with pytest.raises(DataError, match="needs 2-way tables or records, but only 3-way tables were given"):
+    with pytest.raises(DataError, match="needs 2-way tables or records"):
         tw.fit(triples, rank=2, solver="coupled-nmf")
     assert "mle-ad" in tw.fit(triples, rank=2, starts=2).report.starts[0].solver
 
@@ -547,7 +547,7 @@ def test_every_public_name_is_there():
 
 
 def test_tables_are_not_counted_again():
-    with pytest.raises(DataError, match="these are tables already, counted from records; fit takes them as they are"):
+    with pytest.raises(DataError, match="tables already"):
         tw.count(tw.count(COLUMNS))
 
 

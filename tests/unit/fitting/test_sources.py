@@ -49,7 +49,7 @@ def test_categories_are_united_in_the_order_that_somebody_chose_or_the_natural_o
 
 
 def test_categories_that_cannot_be_one_are_an_error():
-    with pytest.raises(DataError, match="'v' has the category the int 1 in one and the text '1' in the other"):
+    with pytest.raises(DataError, match="'v' has the category the int 1"):
         merge_variables(Variable("v", (1, 2)), Variable("v", ("1", "x")))
     for other in (Variable("v", ("a", "b"), (0, 6)), Variable("v", ("a", "c"))):
         with pytest.raises(DataError, match="'v' has the values"):
@@ -73,7 +73,7 @@ def test_bins_and_categories_that_are_not_bins_are_an_error():
     bins = Variable("income", ("below 5", "5 or more"), edges=(5.0,))
     for other in (Variable("income", (1, 2)), Variable("income", ("below 5", "6"))):
         for pair in ((bins, other), (other, bins)):
-            with pytest.raises(DataError, match="'income' is in bins in one and not in the other"):
+            with pytest.raises(DataError, match="'income' is in bins"):
                 merge_variables(*pair)
     with pytest.raises(DataError, match="'income' has the edges"):
         merge_variables(bins, replace(bins, edges=(6.0,)))

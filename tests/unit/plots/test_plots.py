@@ -79,7 +79,7 @@ def test_components_of_a_hidden_variable_on_a_tree():
     given = tree.factors[2] @ tree.transitions[1] @ up.T
     np.testing.assert_allclose(image, given - np.asarray(pmf.marginal("v2"))[:, None], atol=1e-12)
     assert tw.plot_scatter(pmf, of="v3").get_title() == "17 categories of 6 variables"
-    with pytest.raises(DataError, match=r"choose one by a variable attached to it, such as of='v0'"):
+    with pytest.raises(DataError, match="of='v0'"):
         tw.plot_components(pmf)
     with pytest.raises(UnknownNameError, match="did you mean"):
         tw.plot_components(pmf, of="v33")

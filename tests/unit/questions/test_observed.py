@@ -317,9 +317,9 @@ def test_an_answer_that_no_table_shows_says_by_which_it_follows(question, said):
 def test_an_answer_of_a_rank_says_so_where_no_record_shows_it():
     nothing = [None] * 3
     frame = pd.DataFrame({"a": [0, 1, 1, *nothing], "b": [0, 1, 1, 1, 0, 1], "c": [*nothing, 0, 1, 0]})
-    with pytest.warns(UserWarning, match="no record shows 'a' and 'c' together: .* 'b', and on the rank of 2"):
+    with pytest.warns(UserWarning, match="'a' and 'c' together.*'b'.*rank of 2"):
         tw.ask(tw.fit(frame, rank=2, smoothing=1), "P(a | c)")
-    with pytest.warns(UserWarning, match="no record shows 'a' and 'c' together: the answer rests on the rank of 1"):
+    with pytest.warns(UserWarning, match="'a' and 'c' together.*rank of 1"):
         tw.ask(tw.fit(frame[["a", "c"]], rank=1, smoothing=1), "P(a | c)")
 
 

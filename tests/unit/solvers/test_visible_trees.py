@@ -121,7 +121,7 @@ def test_hidden_copies_leave_the_joint_as_it_is_and_can_be_taken_back(shape):
 
 
 def test_a_hidden_variable_that_is_no_copy_is_refused():
-    with pytest.raises(DataError, match=r"^the hidden variables .* are not copies of visible variables$"):
+    with pytest.raises(DataError, match="not copies of visible variables"):
         VisibleTree.of_hidden(random_tree((-1, 0), n_states=(3, 2), sizes=(3, 2, 2), homes=(0, 1, 1)))
 
 

@@ -314,7 +314,7 @@ def test_a_question_that_no_record_answers_is_an_error():
     schema = tw.Schema((tw.Variable("age", ("young", "old")), tw.Variable("vote", ("no", "yes"))))
     frame = pd.DataFrame({"age": ["young", "old"], "vote": [None, None]}, dtype=object)
     model = tw.fit(tw.Records(frame, schema=schema), rank=1, smoothing=1)
-    with pytest.raises(tw.DataError, match="no record has a value of 'vote', so its table would have a base of zero"):
+    with pytest.raises(tw.DataError, match=r"'vote'.*base of zero"):
         tw.tabulate(model, "vote", "age")
 
 

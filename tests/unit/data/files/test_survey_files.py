@@ -61,7 +61,7 @@ def test_sheets_are_chosen_or_listed(tmp_path):
         tw.Records(f"{path}#answers")
     with pytest.raises(tw.DataError, match=r"B1 has no name; the names may be in row 3: .*a\.xlsx#Answers:3"):
         tw.Records(f"{path}#Answers")
-    with pytest.raises(tw.DataError, match="has 5 rows, and so no header in row 9"):
+    with pytest.raises(tw.DataError, match="no header in row 9"):
         tw.Records(f"{path}#Answers:9")
     records = tw.Records(f"{path}#Answers:3")
     assert [variable.categories for variable in records.schema] == [(1, 2), ("yes",), ("2020-01-02",)]
@@ -73,7 +73,7 @@ def test_a_sheet_with_merged_names_says_which(tmp_path):
     book = book_of(Data=[["id", "media", None], [None, "tv", "radio"], [1, "yes", "no"]])
     book["Data"].merge_cells("B1:C1")
     book.save(path)
-    with pytest.raises(tw.DataError, match="sheet 'Data': row 1 must name each column once, and C1 is merged with B1"):
+    with pytest.raises(tw.DataError, match=r"sheet 'Data': row 1 .*C1 is merged with B1"):
         tw.Records(path)
 
 

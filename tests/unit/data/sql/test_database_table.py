@@ -96,7 +96,7 @@ def test_where(database):
 def test_where_is_one_condition(connect, text):
     database = connect("duckdb://")
     table = database.create_table("survey", survey())
-    with pytest.raises(DataError, match="where must be one condition in the SQL of duckdb"):
+    with pytest.raises(DataError, match="where must be one condition"):
         tw.count(tw.DatabaseTable(table, where=text))
 
 
@@ -123,7 +123,7 @@ def test_columns_of_one_category_or_one_column(database):
 
 def test_nothing_observed(database):
     table = database.create_table("t", pa.table({"a": ["x", "NA"], "b": pa.array([None, "?"], pa.string())}))
-    with pytest.raises(DataError, match="column 'b' has no observed cell in 2 records; drop it"):
+    with pytest.raises(DataError, match="column 'b' has no observed cell"):
         tw.count(table)
     with pytest.raises(DataError, match="column 'a' has no observed cell in 0 records"):
         tw.count(tw.DatabaseTable(table, where="a = 'nobody'"))

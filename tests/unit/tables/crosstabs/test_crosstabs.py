@@ -242,7 +242,7 @@ def test_what_looks_like_a_margin_may_be_a_category():
     assert margin_in_words("Allergic", []) is None
     assert margin_in_words(3, []) is None
     frame = pd.DataFrame([[1, 2, 3], [4, 5, 6]], index=["a", "b"], columns=["None", "Some", "All"])
-    with pytest.raises(DataError, match=r"'All': 6 is taken for the total of 'b', but the cells add up to 9;"):
+    with pytest.raises(DataError, match=r"'All': 6 .*'b'.*9;"):
         Tables.from_crosstabs({("who", "eaten"): frame})
     schema = Schema((Variable("who", ("a", "b")), Variable("eaten", ("None", "Some", "All"))))
     assert Tables.from_crosstabs({("who", "eaten"): frame}, schema=schema).totals == [21]
@@ -255,7 +255,7 @@ def test_cells_with_bounds_may_miss_their_total():
     frame = pd.DataFrame([["<5", 20, 24], [30, 5, 35]], index=["a", "b"], columns=["x", "y", "Total"])
     assert Tables.from_crosstabs({("who", "what"): frame}).flat.tolist() == [2.5, 20, 30, 5]
     frame.loc["a", "Total"] = 30
-    with pytest.raises(DataError, match=r"'Total': 30 is taken for the total of 'a', but the cells add up to 22\.5"):
+    with pytest.raises(DataError, match=r"'Total': 30 .*'a'.*22\.5"):
         Tables.from_crosstabs({("who", "what"): frame})
 
 
