@@ -74,7 +74,7 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
         )
     if n_replicates:
         parts.append(f"replicates: {n_replicates:,}, for intervals")
-    counts = "the two-way counts that the model was fitted to: exact numbers, also small ones"
+    counts = "the two-way counts that the model was fitted to: exact numbers, including small ones"
     parts.append(f"counts: {'none' if pmf.counts is None else counts}")
     return content, "\n\n".join(parts)
 

@@ -177,7 +177,7 @@ def test_the_command_says_when_a_page_carries_counts(tmp_path):
     tw.fit(records, rank=2, solver="em", starts=1).save(model)
     told = CliRunner().invoke(make_app(), ["explore", str(model)], catch_exceptions=False)
     said = " ".join(told.stderr.split())
-    assert said.endswith("exact two-way counts of the data, also small ones; --no-counts leaves them out")
+    assert said.endswith("exact two-way counts of the data, including small ones; --no-counts leaves them out")
     text = page.read_text(encoding="utf-8")
     assert "This file contains exact two-way counts" in text
     counts = read_model(text)["counts"]
