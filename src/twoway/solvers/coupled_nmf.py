@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from twoway.arrays import Floats
-from twoway.errors import DataError
+from twoway.errors import DataError, check_known
 from twoway.model.pmf import JointPMF
 from twoway.solvers.cell_sets import PairWeights
 from twoway.solvers.em import annealed_by_em, fit_cells_by_em
@@ -51,14 +51,11 @@ class CoupledNMF:
     name: ClassVar[str] = "coupled-nmf"
 
     def __post_init__(self) -> None:
-        if self.loss not in ("kl", "euclidean"):
-            raise DataError(f"loss must be 'kl' or 'euclidean', not {self.loss!r}")
-        if self.update not in ("em", "mirror", None):
-            raise DataError(f"update must be 'em', 'mirror' or None, not {self.update!r}")
+        check_known("loss", get_args(Loss), self.loss)
+        check_known("update", ("em", "mirror", None), self.update)
+        check_known("pair_weights", get_args(PairWeights), self.pair_weights)
         if self.update == "em" and self.loss != "kl":
             raise DataError("update='em' minimises the KL divergence only; loss='euclidean' needs update='mirror'")
-        if self.pair_weights not in ("counts", "equal"):
-            raise DataError(f"pair_weights must be 'counts' or 'equal', not {self.pair_weights!r}")
 
     def solve(self, problem: Problem) -> Solution:
         """Return the PMF at the end of one descent: from the given start, else from `SPA` or at random.

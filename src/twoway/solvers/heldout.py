@@ -66,13 +66,11 @@ class HeldOut:
         return gain > n_errors * error
 
 
-def held_out_folds(
-    records: Records, *, seed: int, n_folds: int = N_FOLDS, many: int = _MANY_CELLS
-) -> list[tuple[Records, Records]]:
+def held_out_folds(records: Records, *, seed: int, many: int = _MANY_CELLS) -> list[tuple[Records, Records]]:
     """Return pairs of training and held-out records, as `Records.folds`; only a few of them where these are enough."""
     folds = [
         (held_out_without_zeros(train), held_out_without_zeros(held))
-        for train, held in records.folds(n_folds, seed=seed)
+        for train, held in records.folds(N_FOLDS, seed=seed)
     ]
     return folds[:_FOLDS_OF_MANY] if records.n_observed > many else folds
 

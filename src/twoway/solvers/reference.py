@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Bools, Floats, Ints, sums_by
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
@@ -76,10 +76,10 @@ def best_reference_power(evidence: Evidence, smoothing: Smoothing, seed: int, wa
         for number in held[: -(-_MOST_COMPARED // _N_FOLDS)]:
             pair, observed = tables.sets[number].tolist(), tables.array(number) / tables.totals[number]
             part = _grown_reference_part(pair, others.together, ~others.together, np.array(evidence.schema.sizes))
-            away = tuple(place for place, index in enumerate(part) if index not in pair)
+            places = [part.index(index) for index in pair]
             for place, power in enumerate(_POWERS):
                 joint = reference_joint(others, single, part, power, tables.together)
-                errors[place] += np.abs(joint.sum(axis=away) - observed).sum()
+                errors[place] += np.abs(sums_by(joint, places) - observed).sum()
     return _POWERS[int(np.flatnonzero(errors == errors.min())[-1])]
 
 
@@ -130,8 +130,7 @@ def reference_tables(tables: Tables, single: JointPMF, power: float) -> Tables:
         for places in combinations(range(len(part)), order):
             key = tuple(part[place] for place in places)
             if key not in entries and (order == 3 or not tables.together[key]):
-                others = tuple(place for place in range(len(part)) if place not in places)
-                entries[key] = joint.sum(axis=others) * weight
+                entries[key] = sums_by(joint, places) * weight
     return Tables(tables.schema, *flat_entries(order, ((key, counts, weight) for key, counts in entries.items())))
 
 
@@ -149,14 +148,13 @@ def reference_joint(
     for number, row in enumerate(tables.sets.tolist()):
         if set(row) <= place_of.keys():
             places = [place_of[index] for index in row]
-            others = tuple(place for place in range(len(variables)) if place not in places)
-            targets.append((others, tables.array(number) / tables.totals[number]))
+            shape = [joint.shape[place] if place in places else 1 for place in range(joint.ndim)]
+            targets.append((places, (tables.array(number) / tables.totals[number]).reshape(shape)))
     for _ in range(_CYCLES):
         before, total = joint, np.zeros_like(joint)
-        for others, target in targets:
-            margin = joint.sum(axis=others)
-            ratio = np.divide(target, margin, out=np.zeros_like(margin), where=margin > 0)
-            joint = joint * np.expand_dims(ratio, others)
+        for places, target in targets:
+            margin = sums_by(joint, places, keepdims=True)
+            joint = joint * np.divide(target, margin, out=np.zeros_like(margin), where=margin > 0)
             total += joint
         if np.abs(joint - before).sum() < 2.0 * _SETTLED:
             break

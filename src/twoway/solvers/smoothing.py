@@ -110,7 +110,6 @@ def choose_smoothing(
     coarse: bool = False,
     is_fixed: bool = False,
     copies: float = 1.0,
-    n_folds: int = N_FOLDS,
 ) -> SmoothingChoice:
     """Return the smoothing that predicts held-out records best.
 
@@ -131,7 +130,7 @@ def choose_smoothing(
     copies
         How often a person is counted in the cells of a variable: once in records, but in each of its tables.
     """
-    folds = held_out_folds(records, seed=seed, n_folds=n_folds)
+    folds = held_out_folds(records, seed=seed)
     tried: dict[Smoothing, SmoothingTrial] = {}
     improved: list[SmoothingTrial] = []
 
@@ -174,7 +173,7 @@ def choose_smoothing(
         for trial in sorted(of_all + improved, key=lambda trial: trial.smoothing)
     )
     # It was chosen for what is left when a fold is held out, and what it must keep down, chance, grows as a root.
-    whole = math.sqrt(n_folds / (n_folds - 1.0)) if len(folds) > 1 and not is_fixed else 1.0
+    whole = math.sqrt(N_FOLDS / (N_FOLDS - 1.0)) if len(folds) > 1 and not is_fixed else 1.0
     factors, weights, times = chosen.smoothing
     smoothing = Smoothing(whole * factors, whole * weights, times)
     return SmoothingChoice(smoothing, candidates, None if watch.interrupted else chosen.held_out)

@@ -121,11 +121,9 @@ def test_a_draw_depends_on_its_number_and_seed_alone():
     assert (one != other).any()
 
 
-def test_other_variables_and_no_people_are_refused():
+def test_other_variables_are_refused():
     with pytest.raises(DataError, match="different variables"):
         PublishedResampling.of(published(), random_pmf(sized([3, 3, 3]), 2, seed=1), None)
-    with pytest.raises(DataError, match="n_records"):
-        PublishedResampling.of(published(), random_pmf(SCHEMA, 2, seed=1), 0.0)
 
 
 def test_totals_that_were_published_are_those_of_the_drawn_table():

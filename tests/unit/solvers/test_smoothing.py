@@ -233,12 +233,6 @@ def test_all_candidates_are_reported_and_the_best_is_scaled_to_all_records():
     assert max(smoothing.weights for _, smoothing in seen) == pytest.approx(0.99 / 0.01 * 100 / 3)
 
 
-def test_what_was_chosen_on_half_the_records_grows_by_a_root():
-    truth = dirichlet_rows(4, 3, 2, seed=1)
-    chosen, candidates = choose(draw_records(truth, 100), fake_refit(truth, []), n_folds=2)
-    assert chosen.factors == pytest.approx(math.sqrt(2.0) * candidates[-1]["smoothing"])
-
-
 def test_one_component_leaves_the_weights_alone():
     truth = dirichlet_rows(4, 3, 2, seed=1)
     seen = []
