@@ -41,10 +41,10 @@ from twoway.model.posterior import posterior_of
 from twoway.report import FitCheck, Monitor, Report, StopReason, TableMisfit
 from twoway.schema import Schema
 from twoway.solvers import Evidence, Problem, Smoothing, SolverChoice, Watch, find_solver
-from twoway.solvers.mixture import Mixture
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.theta import theta_of, theta_tree_rows
 from twoway.solvers.tree import Tree
+from twoway.solvers.tree_mixture import Mixture
 from twoway.solvers.visible_trees import VisibleMixture
 from twoway.storage.checkpoint import Checkpoint
 from twoway.tables.opening import open_source

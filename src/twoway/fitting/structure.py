@@ -20,9 +20,9 @@ from twoway.solvers import Evidence, Problem, Smoothing, Solution, Solver
 from twoway.solvers.em import fit_near_by_em
 from twoway.solvers.heldout import FAR_BEHIND, HeldOut
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture
 from twoway.solvers.rank import RankChoice, choose_rank_from
 from twoway.solvers.tree import USUAL_STATES, Tree
+from twoway.solvers.tree_mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture
 from twoway.solvers.tree_starts import with_more_states
 from twoway.tables.tables import Tables
 

@@ -39,10 +39,11 @@ class VisibleTree(NamedTuple):
     """The column that each cell of the tables is in; see `shape`."""
 
     @staticmethod
-    def shape(variables: Ints, parents: Ints, sizes: Ints) -> tuple[VisibleRows, Ints]:
+    def shape(variables: Ints, parents: Ints, sizes: Ints) -> tuple[VisibleRows, Ints, tuple[Ints, Ints, Ints]]:
         """Return a tree of variables (vertices with the sizes of all), and the column of each cell of its tables.
 
-        Cells of one column are the categories of a variable, given one of the parent's.
+        Cells of one column are the categories of a variable, given one of the parent's. Then, for each cell, the
+        vertex, its category and that of its parent, which is 0 for the root.
         """
         from twoway.kernels.visible_trees import VisibleRows
 
@@ -50,8 +51,8 @@ class VisibleTree(NamedTuple):
         n_columns = np.where(parents >= 0, n_rows[parents], 1)
         rows = VisibleRows(variables, parents, n_rows, np.concatenate([[0], np.cumsum(n_rows * n_columns)]))
         vertex = np.repeat(np.arange(len(variables)), n_rows * n_columns)
-        column = (np.arange(rows.firsts[-1]) - rows.firsts[vertex]) % n_columns[vertex]
-        return rows, np.concatenate([[0], np.cumsum(n_columns)])[vertex] + column
+        code, above = np.divmod(np.arange(rows.firsts[-1]) - rows.firsts[vertex], n_columns[vertex])
+        return rows, np.concatenate([[0], np.cumsum(n_columns)])[vertex] + above, (vertex, code, above)
 
     @classmethod
     def of_hidden(cls, tree: HiddenTree) -> VisibleTree:
@@ -70,7 +71,7 @@ class VisibleTree(NamedTuple):
                 parents.append(home)
                 tables.append(tree.factors[variable])
         sizes = np.array([len(factor) for factor in tree.factors])
-        rows, columns = cls.shape(np.array(variables), np.array(parents), sizes)
+        rows, columns, _ = cls.shape(np.array(variables), np.array(parents), sizes)
         return cls(rows, _flat_visible(tables), columns)
 
     def maximized(self, counts: Floats) -> VisibleTree:
@@ -276,7 +277,7 @@ class VisibleMixture:
         places = [np.array([schema[old.name].code(label) for label in old.categories]) for old in self.schema]
         trees = []
         for tree in self.trees:
-            rows, columns = VisibleTree.shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
+            rows, columns, _ = VisibleTree.shape(tree.rows.variables, tree.rows.parents, np.array(schema.sizes))
             parts = []
             for vertex, (old, shares) in enumerate(zip(tree.split_tables(), tree.vertex_shares(), strict=True)):
                 own, parent = places[rows.variables[vertex]], rows.parents[vertex]

@@ -193,7 +193,7 @@ def test_any_order_of_columns_records_and_weights(records):
 
 
 def test_all_records_count_where_shapes_are_learned_from_a_part(records, monkeypatch):
-    monkeypatch.setattr("twoway.solvers.mixture._SHAPE_CELLS", 600)
+    monkeypatch.setattr("twoway.solvers.tree_mixture._SHAPE_CELLS", 600)
     report = tw.fit(records, structure="mixture", rank=2, smoothing=0.5, starts=1).report
     assert len(report.starts) == 2
     assert (np.diff(report.starts[0].objectives) <= 1e-12).all()

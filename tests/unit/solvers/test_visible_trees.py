@@ -29,7 +29,7 @@ def random_visible_tree(variables, parents, seed):
     for variable, parent in zip(variables, parents, strict=True):
         n_columns = 1 if parent < 0 else SIZES[variables[parent]]
         tables.append(rng.dirichlet(np.ones(SIZES[variable]), n_columns).T)
-    rows, columns = VisibleTree.shape(np.array(variables), np.array(parents), np.array(SIZES))
+    rows, columns, _ = VisibleTree.shape(np.array(variables), np.array(parents), np.array(SIZES))
     return VisibleTree(rows, np.concatenate([table.ravel() for table in tables]), columns), tables
 
 
@@ -91,7 +91,7 @@ def brute_force(mixture, codes, weights):
 
 
 def test_tables_lie_one_behind_the_other_with_their_columns_numbered():
-    rows, columns = VisibleTree.shape(np.array(STAR[0]), np.array(STAR[1]), np.array(SIZES))
+    rows, columns, _ = VisibleTree.shape(np.array(STAR[0]), np.array(STAR[1]), np.array(SIZES))
     assert rows.sizes.tolist() == [3, 2, 2]
     assert rows.firsts.tolist() == [0, 3, 9, 15]
     assert columns.tolist() == [0, 0, 0, 1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6]

@@ -11,14 +11,13 @@ from twoway.datasets import dirichlet_rows, draw_records
 from twoway.errors import DataError
 from twoway.report import StopReason
 from twoway.schema import Schema, Variable
-from twoway.solvers import mixture
+from twoway.solvers import tree_mixture
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import HeldOut, held_out_folds
 from twoway.solvers.loop import Loop
-from twoway.solvers.mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture
 from twoway.solvers.problem import Problem
 from twoway.solvers.smoothing import Smoothing
-from twoway.solvers.tree_mixture import fit_random_tree_mixture
+from twoway.solvers.tree_mixture import Mixture, MixtureChoice, can_be_mixture, choose_mixture, fit_random_tree_mixture
 from twoway.solvers.watch import Watch
 from twoway.tables.tables import Tables
 
@@ -46,11 +45,11 @@ def test_each_record_is_held_out_once(problem):
     assert given.smoothing == Smoothing(1.0, 1.0)
 
 
-@pytest.mark.parametrize(("slope", "end"), [(-1.0, mixture._LEAST), (1.0, mixture._MOST)])
+@pytest.mark.parametrize(("slope", "end"), [(-1.0, tree_mixture._LEAST), (1.0, tree_mixture._MOST)])
 def test_the_search_for_the_smoothing_goes_to_its_ends(problem, slope, end):
-    search = mixture._MixtureSearch(problem, problem.evidence.records)
+    search = tree_mixture._MixtureSearch(problem, problem.evidence.records)
     search.first_fold = lambda _, amount: SimpleNamespace(mean=slope * np.log(amount))
-    assert search.best_smoothing((2, mixture._FIRST_SMOOTHING)) == (2, end)
+    assert search.best_smoothing((2, tree_mixture._FIRST_SMOOTHING)) == (2, end)
 
 
 def held_out_like(fitted, gap):
@@ -59,13 +58,13 @@ def held_out_like(fitted, gap):
 
 
 def test_the_search_ends_with_the_first_fold_where_a_rival_is_clearly_better(problem, monkeypatch):
-    monkeypatch.setattr(mixture, "_CHOICE_PASSES", 2)
+    monkeypatch.setattr(tree_mixture, "_CHOICE_PASSES", 2)
     whole = choose_mixture(problem, 2)
     n_first = len(held_out_folds(problem.evidence.records, seed=problem.seed)[0][1])
     hopeless = choose_mixture(problem, 2, held_out_like(whole, 100.0))
-    assert [one["smoothing"] for one in hopeless.candidates] == [mixture._FIRST_SMOOTHING]
+    assert [one["smoothing"] for one in hopeless.candidates] == [tree_mixture._FIRST_SMOOTHING]
     assert len(hopeless.held_out.scores) == n_first < 150
-    assert hopeless.smoothing == Smoothing(mixture._FIRST_SMOOTHING, mixture._FIRST_SMOOTHING)
+    assert hopeless.smoothing == Smoothing(tree_mixture._FIRST_SMOOTHING, tree_mixture._FIRST_SMOOTHING)
     better = choose_mixture(problem, 2, held_out_like(whole, -100.0))
     assert better.candidates == whole.candidates
     assert len(better.candidates) > 1
@@ -77,7 +76,7 @@ def test_scores_are_those_of_mixtures_fitted_to_the_rest(problem):
     choice = choose_mixture(given, 2)
     scores = []
     for train, held in held_out_folds(records, seed=problem.seed):
-        loop = Loop("test", mixture._CHOICE_PASSES, mixture._CHOICE_TOL)
+        loop = Loop("test", tree_mixture._CHOICE_PASSES, tree_mixture._CHOICE_TOL)
         fitted = fit_random_tree_mixture(train, 2, Smoothing(2.0, 2.0), (problem.seed, 0), loop)
         scores.append(fitted.pmf.log_prob(held))
     np.testing.assert_allclose(choice.held_out.scores, np.concatenate(scores))
@@ -86,15 +85,15 @@ def test_scores_are_those_of_mixtures_fitted_to_the_rest(problem):
 
 
 def test_what_a_mixture_rules_out_costs_much_but_not_everything(problem, monkeypatch):
-    search = mixture._MixtureSearch(problem, problem.evidence.records)
+    search = tree_mixture._MixtureSearch(problem, problem.evidence.records)
     of_fold = np.array([-np.inf, -2e6, -3.0])
-    monkeypatch.setattr(mixture, "held_out_scores", lambda *_: (of_fold, np.ones(3)))
+    monkeypatch.setattr(tree_mixture, "held_out_scores", lambda *_: (of_fold, np.ones(3)))
     assert search.first_fold(2, 1.0).scores.tolist() == [-1e6, -1e6, -3.0]
 
 
 def counted(problem, gains, n_records=None):
     """Return a search in which each number of trees scores so much in each record, and the numbers that it fits."""
-    search, fitted = mixture._MixtureSearch(problem, problem.evidence.records), []
+    search, fitted = tree_mixture._MixtureSearch(problem, problem.evidence.records), []
 
     def scores(_, n_trees, __):
         fitted.append(n_trees)
@@ -134,7 +133,7 @@ def test_all_folds_are_scored_and_the_first_only_once(problem):
 
 @pytest.mark.parametrize(("means", "best"), [([3, 2, 1], 4.0), ([1, 2, 3], 64.0), ([1, 2, 2.0009], 16.0)])
 def test_smoothing_goes_up_while_it_clearly_helps(problem, means, best):
-    search, tried = mixture._MixtureSearch(problem, problem.evidence.records), []
+    search, tried = tree_mixture._MixtureSearch(problem, problem.evidence.records), []
 
     def first_fold(_, amount):
         tried.append(amount)
@@ -160,25 +159,25 @@ def test_an_interrupted_choice_is_no_verdict(problem):
     assert watch.stopped is StopReason.INTERRUPTED
     assert (choice.n_trees, choice.held_out, choice.candidates) == (2, None, ())
     assert choice.with_more_trees(replace(problem, watch=watch)) is choice
-    assert choose_mixture(replace(problem, watch=watch), None).n_trees == mixture._TREES[0]
+    assert choose_mixture(replace(problem, watch=watch), None).n_trees == tree_mixture._TREES[0]
 
 
 def test_a_larger_part_of_many_records_may_ask_for_more_trees(problem, monkeypatch):
     choice = MixtureChoice(Smoothing(2.0, 2.0), ({"trees": 3},), None, 3)
     assert choice.with_more_trees(problem) is choice, "all records were compared already"
     records = problem.evidence.records
-    monkeypatch.setattr(mixture, "CHOICE_CELLS", records.n_observed)
+    monkeypatch.setattr(tree_mixture, "CHOICE_CELLS", records.n_observed)
     assert choice.with_more_trees(problem) is choice
-    monkeypatch.setattr(mixture, "CHOICE_CELLS", records.n_observed - 1)
-    monkeypatch.setattr(mixture, "_RECORDS_PER_TREE", 1)
-    monkeypatch.setattr(mixture, "_TREE_CELLS", 200)
+    monkeypatch.setattr(tree_mixture, "CHOICE_CELLS", records.n_observed - 1)
+    monkeypatch.setattr(tree_mixture, "_RECORDS_PER_TREE", 1)
+    monkeypatch.setattr(tree_mixture, "_TREE_CELLS", 200)
     seen = []
 
     def scores(self, number, n_trees, amount):
         seen.append((number, n_trees, amount, sum(held.n_observed for _, held in self.folds)))
         return np.full(5, min(n_trees, 21.0)), np.ones(5)
 
-    monkeypatch.setattr(mixture._MixtureSearch, "_scores", scores)
+    monkeypatch.setattr(tree_mixture._MixtureSearch, "_scores", scores)
     more = choice.with_more_trees(problem)
     assert more.n_trees == 21
     assert more.smoothing == choice.smoothing
@@ -199,18 +198,18 @@ def threads_of(monkeypatch, act):
         seen.update(library["num_threads"] for library in threadpool_info())
         return fit_random_tree_mixture(*arguments)
 
-    monkeypatch.setattr(mixture, "fit_random_tree_mixture", look)
+    monkeypatch.setattr(tree_mixture, "fit_random_tree_mixture", look)
     act()
     return seen
 
 
 def test_linear_algebra_has_one_thread(problem, monkeypatch):
-    monkeypatch.setattr(mixture, "_CHOICE_PASSES", 1)
+    monkeypatch.setattr(tree_mixture, "_CHOICE_PASSES", 1)
     given = replace(problem, smoothing=Smoothing(1.0, 1.0), rank=2)
     assert threads_of(monkeypatch, lambda: choose_mixture(given, 2)) == {1}
     assert threads_of(monkeypatch, lambda: Mixture(max_iter=2).solve(given)) == {1}
-    monkeypatch.setattr(mixture, "CHOICE_CELLS", 10)
-    monkeypatch.setattr(mixture, "_TREES", (1, 2))
+    monkeypatch.setattr(tree_mixture, "CHOICE_CELLS", 10)
+    monkeypatch.setattr(tree_mixture, "_TREES", (1, 2))
     choice = MixtureChoice(Smoothing(2.0, 2.0), (), None, 1)
     assert threads_of(monkeypatch, lambda: choice.with_more_trees(given)) == {1}
 
