@@ -23,8 +23,10 @@ class VisibleRows(NamedTuple):
     """(N,): the vertex that is each one's parent; -1 for the root, which is 0."""
     sizes: Ints
     """(N,): the number of categories."""
+    widths: Ints
+    """(N,): the number of columns of each vertex's table, the parent's categories; 1 for the root."""
     firsts: Ints
-    """(N + 1,): where each vertex's table begins, (n_categories, n_categories of the parent); the root has 1 column."""
+    """(N + 1,): where each vertex's table begins, (n_categories, n_columns)."""
 
 
 @jit
@@ -44,10 +46,8 @@ def expect_visible_tree(
     log_prob
         Shape (n_records,).
     """
-    variables, parents, sizes, firsts = rows
+    variables, parents, sizes, widths, firsts = rows
     n_vertices = variables.size
-    columns = np.ones(n_vertices, dtype=np.int64)
-    columns[1:] = sizes[parents[1:]]
     observed = np.zeros(n_vertices, dtype=np.int64)
     places = np.zeros(n_vertices, dtype=np.int64)
     up, down = np.ones((n_vertices, sizes.max())), np.ones((n_vertices, sizes.max()))
@@ -57,13 +57,11 @@ def expect_visible_tree(
             observed[k] = codes[s, variables[k]]
             n_missing += observed[k] < 0
         if n_missing > 0:
-            log_prob[s] = _expect_visible_with_holes(
-                observed, record_weights[s], columns, rows, tables, counts, up, down
-            )
+            log_prob[s] = _expect_visible_with_holes(observed, record_weights[s], rows, tables, counts, up, down)
             continue
         log, product = 0.0, 1.0
         for k in range(n_vertices):
-            places[k] = firsts[k] + observed[k] * columns[k] + (observed[parents[k]] if k > 0 else 0)
+            places[k] = firsts[k] + observed[k] * widths[k] + (observed[parents[k]] if k > 0 else 0)
             product *= tables[places[k]]
             if product < _SMALL:
                 log += np.log(product)
@@ -76,20 +74,13 @@ def expect_visible_tree(
 
 @jit
 def _expect_visible_with_holes(
-    observed: Ints,
-    weight: float,
-    columns: Ints,
-    rows: VisibleRows,
-    tables: Floats,
-    counts: Floats,
-    up: Floats,
-    down: Floats,
+    observed: Ints, weight: float, rows: VisibleRows, tables: Floats, counts: Floats, up: Floats, down: Floats
 ) -> float:
     """Return the log-probability of one record, and add its expected counts.
 
     ``observed`` holds its categories, -1 where missing. ``up`` and ``down`` are to work in, (n_vertices, n_categories).
     """
-    _, parents, sizes, firsts = rows
+    _, parents, sizes, widths, firsts = rows
     n_vertices = observed.size
     # An observed cell allows one category, a missing one all: from ``low`` to below ``high``.
     low, high = np.maximum(observed, 0), np.where(observed < 0, sizes, observed + 1)
@@ -103,7 +94,7 @@ def _expect_visible_with_holes(
         for y in range(first, last):
             totals[y] = 0.0
             for z in range(low[k], high[k]):
-                totals[y] += tables[firsts[k] + z * columns[k] + y] * up[k, z]
+                totals[y] += tables[firsts[k] + z * widths[k] + y] * up[k, z]
             top = max(top, totals[y])
         if top == 0.0:
             return -np.inf
@@ -122,11 +113,11 @@ def _expect_visible_with_holes(
             for y in range(first, last):
                 total = 0.0
                 for z in range(low[k], high[k]):
-                    total += tables[firsts[k] + z * columns[k] + y] * up[k, z]
+                    total += tables[firsts[k] + z * widths[k] + y] * up[k, z]
                 if total > 0.0:
                     share = (down[above, y] if k > 0 else weight) / total
                     for z in range(low[k], high[k]):
-                        place = firsts[k] + z * columns[k] + y
+                        place = firsts[k] + z * widths[k] + y
                         counts[place] += share * tables[place] * up[k, z]
                         down[k, z] += share * tables[place] * up[k, z]
     return float(log + np.log(product))

@@ -47,12 +47,12 @@ class VisibleTree(NamedTuple):
         """
         from twoway.kernels.visible_trees import VisibleRows
 
-        n_rows = sizes[variables]
-        n_columns = np.where(parents >= 0, n_rows[parents], 1)
-        rows = VisibleRows(variables, parents, n_rows, np.concatenate([[0], np.cumsum(n_rows * n_columns)]))
-        vertex = np.repeat(np.arange(len(variables)), n_rows * n_columns)
-        code, above = np.divmod(np.arange(rows.firsts[-1]) - rows.firsts[vertex], n_columns[vertex])
-        return rows, np.concatenate([[0], np.cumsum(n_columns)])[vertex] + above, (vertex, code, above)
+        heights = sizes[variables]
+        widths = np.where(parents >= 0, heights[parents], 1)
+        rows = VisibleRows(variables, parents, heights, widths, np.concatenate([[0], np.cumsum(heights * widths)]))
+        vertex = np.repeat(np.arange(len(variables)), heights * widths)
+        code, above = np.divmod(np.arange(rows.firsts[-1]) - rows.firsts[vertex], widths[vertex])
+        return rows, np.concatenate([[0], np.cumsum(widths)])[vertex] + above, (vertex, code, above)
 
     @classmethod
     def of_hidden(cls, tree: HiddenTree) -> VisibleTree:
@@ -282,7 +282,7 @@ class VisibleMixture:
             for vertex, (old, shares) in enumerate(zip(tree.split_tables(), tree.vertex_shares(), strict=True)):
                 own, parent = places[rows.variables[vertex]], rows.parents[vertex]
                 above = places[rows.variables[parent]] if vertex else np.array([0])
-                table = np.zeros((rows.sizes[vertex], rows.sizes[parent] if vertex else 1))
+                table = np.zeros((rows.sizes[vertex], rows.widths[vertex]))
                 table[own] = shares[:, None]  # what a category that was never seen says of others
                 table[np.ix_(own, above)] = old
                 parts.append(table)

@@ -15,18 +15,17 @@ def tree():
     rng = np.random.default_rng(3)
     variables, parents = np.array([2, 0, 4, 1, 3]), np.array([-1, 0, 0, 1, 1])
     sizes = np.array(SIZES)[variables]
-    n_columns = [1, *sizes[parents[1:]]]
-    tables = [rng.dirichlet(np.ones(size), size=n).T for size, n in zip(sizes, n_columns, strict=True)]
+    widths = np.array([1, *sizes[parents[1:]]])
+    tables = [rng.dirichlet(np.ones(size), size=n).T for size, n in zip(sizes, widths, strict=True)]
     firsts = np.cumsum([0, *(table.size for table in tables)])
-    return VisibleRows(variables, parents, sizes, firsts), tables
+    return VisibleRows(variables, parents, sizes, widths, firsts), tables
 
 
 def cells_of(rows, whole):
     """Return which cell of the tables a whole record has in each."""
     own = np.array(whole)[rows.variables]
-    n_columns = [1, *rows.sizes[rows.parents[1:]]]
     above = [0, *own[rows.parents[1:]]]
-    return rows.firsts[:-1] + own * n_columns + above
+    return rows.firsts[:-1] + own * rows.widths + above
 
 
 def test_kernel_equals_the_sum_over_missing_cells(tree):
