@@ -328,7 +328,7 @@ def speed() -> None:
         product, crossed = np.empty_like(block), np.empty_like(transition)
 
         def one_pass() -> None:
-            expect_tree((pointers, cells, none), rows, theta, counts, none[:, None, None], none, prototype)  # noqa: B023
+            expect_tree((pointers, cells, none), rows, theta, (counts, none[:, None, None], none), prototype)  # noqa: B023
 
         def products() -> None:
             for _ in range(n_hidden - 1):  # noqa: B023

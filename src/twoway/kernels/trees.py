@@ -217,29 +217,27 @@ def _turn_tree(theta: Floats, firsts: Ints, width: int) -> Floats:
 
 @jit
 def expect_tree(
-    records: Compressed,
-    rows: TreeRows,
-    theta: Floats,
-    counts: Floats,
-    shares: Floats,
-    log_prob: Floats,
-    prototype: Prototype,
+    records: Compressed, rows: TreeRows, theta: Floats, results: tuple[Floats, Floats, Floats], prototype: Prototype
 ) -> float:
-    """Add the expected counts of some records to ``counts`` and return their log-likelihood; or fill the other two.
+    """Add the expected counts of some records to the first of the results, or fill the others; return the likelihood.
+
+    That is its logarithm, the sum over all records.
 
     Parameters
     ----------
     records, rows
         A block of records, and the tree.
-    theta, counts
+    theta
         Shape (firsts[-1] + I, width), C-contiguous.
-    shares, log_prob
-        Shape (S, K, width) and (S,). The shares of a hidden variable without an observed cell at or below it follow
-        from its parent's; those of an impossible record are NaN. Of these and ``counts``, any of size 0 are left out.
+    results
+        Counts like ``theta``; the shares of states (S, K, width) and the log-probability (S,) of each record. The
+        shares of a hidden variable without an observed cell at or below it follow from its parent's; those of an
+        impossible record are NaN. Any of size 0 are left out.
     prototype
         From `layout`.
     """
     pointers, cells, record_weights = records
+    counts, shares, log_prob = results
     width = theta.shape[1]
     parents, firsts, homes = rows
     n_hidden = parents.size

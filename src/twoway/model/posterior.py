@@ -48,7 +48,7 @@ def posterior_of_theta(
     if rows is None:
         expect_memberships(block.pointers, block.cells, theta, states[:, 0], log_prob, prototype)
     else:
-        expect_tree((block.pointers, block.cells, none), rows, theta, none[:, None], states, log_prob, prototype)
+        expect_tree((block.pointers, block.cells, none), rows, theta, (none[:, None], states, log_prob), prototype)
     return states, log_prob
 
 

@@ -71,8 +71,8 @@ def expected_counts_of_block(block: Block, *, theta: Theta, rank: int, rows: Tre
     from twoway.kernels.trees import expect_tree
 
     none = np.empty(0)
-    log_likelihood = expect_tree(block.compressed, rows, theta, counts, none[:, None, None], none, prototype)
-    return ExpectedCounts(counts, log_likelihood)
+    results = counts, none[:, None, None], none
+    return ExpectedCounts(counts, expect_tree(block.compressed, rows, theta, results, prototype))
 
 
 def expected_counts_of_groups(counts: Theta, form: JointPMF) -> Floats:

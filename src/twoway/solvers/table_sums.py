@@ -60,16 +60,12 @@ class GroupRows(NamedTuple):
 
     def extended(self, theta: Theta, rows: TreeRows | None, n_cells: int) -> tuple[Theta, TreeRows | None]:
         """Return θ with the sums of all sets below, and the tree with their hidden variables."""
-        if not self.starts.size:
-            return theta, rows
         sums = np.add.reduceat(theta[len(theta) - n_cells + self.members], self.starts)
         homes = None if rows is None else rows._replace(homes=np.concatenate([rows.homes, rows.homes[self.firsts]]))
         return np.vstack([theta, sums]), homes
 
     def dealt_out(self, counts: Theta, extended: Theta, n_cells: int) -> Theta:
         """Return counts of θ's own rows, with those of the sets dealt out to their members."""
-        if not self.starts.size:
-            return counts
         n_rows = len(counts) - self.starts.size
         sums = extended[n_rows:]
         ratios = np.divide(counts[n_rows:], sums, out=np.zeros_like(sums), where=sums > _LEAST)

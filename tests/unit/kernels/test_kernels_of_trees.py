@@ -52,7 +52,7 @@ class Tree:
 
     def run(self, records, weights, *results):
         given = np.array(weights, dtype=float)
-        return expect_tree((*self.block(records), given), self.rows, self.theta, *results, self.prototype)
+        return expect_tree((*self.block(records), given), self.rows, self.theta, results, self.prototype)
 
     def posterior(self, records):
         shares = np.full((len(records), len(self.parents), self.theta.shape[1]), -1.0)
