@@ -43,8 +43,7 @@ from twoway.solvers.tree_mixture import (
     fit_random_tree_mixture,
     fit_tree_mixture,
 )
-from twoway.solvers.tree_shape import TreeShape
-from twoway.solvers.tree_starts import random_tree_start
+from twoway.solvers.tree_starts import TreeShape, random_tree_start
 from twoway.solvers.watch import Watch
 
 Losses: TypeAlias = tuple[Floats, Floats]

@@ -219,9 +219,7 @@ def _turn_tree(theta: Floats, firsts: Ints, width: int) -> Floats:
 def expect_tree(
     records: Compressed, rows: TreeRows, theta: Floats, results: tuple[Floats, Floats, Floats], prototype: Prototype
 ) -> float:
-    """Add the expected counts of some records to the first of the results, or fill the others; return the likelihood.
-
-    That is its logarithm, the sum over all records.
+    """Do the E-step on some records, whose results are added to counts or fill the others; return the log-likelihood.
 
     Parameters
     ----------

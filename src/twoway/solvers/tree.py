@@ -25,8 +25,7 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.reference import best_reference_power, random_reference, reference_tables
 from twoway.solvers.smoothing import Smoothing, SmoothingChoice, choose_smoothing
-from twoway.solvers.tree_shape import TreeShape
-from twoway.solvers.tree_starts import local_spa_start, random_tree_start, spread_start, visible_tree_start
+from twoway.solvers.tree_starts import TreeShape, local_spa_start, random_tree_start, spread_start, visible_tree_start
 from twoway.solvers.watch import Watch
 from twoway.tables.flat_counts import NOMINAL_TOTAL
 from twoway.tables.tables import Tables

@@ -38,7 +38,7 @@ from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.problem import Problem, Solution
 from twoway.solvers.smoothing import Candidates, Smoothing, SmoothingChoice
 from twoway.solvers.starts import random_start
-from twoway.solvers.tree_shape import strongest_tree_shape
+from twoway.solvers.tree_starts import strongest_tree_shape
 from twoway.solvers.visible_trees import VisibleMixture, VisibleTree, visible_counts, visible_memberships
 
 PairCounts: TypeAlias = NDArray[np.float32]

@@ -1,13 +1,13 @@
-"""Where fits of hidden variables on a tree begin."""
+"""Shapes of trees: which variables are neighbours, and which of them have a hidden one; and where their fits begin."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, Ints
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
@@ -19,7 +19,7 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.spa import SPA, solve_split_by_spa
 from twoway.solvers.starts import random_start, softened_start, start_numbers
-from twoway.solvers.tree_shape import TreeShape
+from twoway.tables.dependence import dependence_spanning_tree
 
 # A hidden state stands for a category of the variable where it is, but for a little; equal ones differ by a little.
 _OPENNESS, _NOISE = 0.05, 0.3
@@ -27,6 +27,83 @@ _OPENNESS, _NOISE = 0.05, 0.3
 _COPY_NOISE = 0.2
 # One hidden variable that is spread along the tree: how it is smoothed, and how far neighbours then agree.
 _SINGLE_SMOOTHING, _AGREEMENT = Smoothing(4.0, 4.0), 0.9
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """Which hidden variables there are, and what is attached to each."""
+
+    parents: tuple[int, ...]
+    """The parent of each hidden variable, a smaller number; -1 for the root."""
+    homes: tuple[int, ...]
+    """The hidden variable of each visible one."""
+    owners: tuple[int, ...]
+    """The visible variable that stands where each hidden one is."""
+
+    @classmethod
+    def of_evidence(cls, evidence: Evidence) -> TreeShape:
+        """Return the shape of largest mutual information over the tables there are."""
+        tables = evidence.tables(2)
+        edges = tables.sets[evidence.is_in_tree].tolist()
+        # Variables that no table connects depend on each other through nothing: any edge will do.
+        ends = tables.schema.indices(sorted(min(names) for names in tables.components()))
+        edges += [(ends[0], end) for end in ends[1:]]
+        return cls.of_edges(tables.schema.names, edges)
+
+    @classmethod
+    def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
+        """Return the hidden variables of a tree of visible ones."""
+        n_variables, neighbours = len(names), _tree_shape_neighbours(len(names), edges)
+        is_inner = [len(adjacent) > 1 for adjacent in neighbours]
+        if not any(is_inner):
+            return cls((-1,), (0,) * n_variables, (0,))
+        # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
+        root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
+        inner = [[other for other in adjacent if is_inner[other]] for adjacent in neighbours]
+        owners, parents = _tree_shape_from_root(root, inner)
+        number = {owner: place for place, owner in enumerate(owners)}
+        homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
+        return cls(tuple(parents), tuple(homes), tuple(owners))
+
+    def pmf(
+        self, schema: Schema, weights: Floats, transitions: Sequence[Floats], factors: Sequence[Floats]
+    ) -> JointPMF:
+        """Return the PMF of this shape with these parameters."""
+        tree = HiddenTree(self.parents, self.homes, weights, tuple(transitions), tuple(factors))
+        return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+
+
+def _tree_shape_neighbours(n_vertices: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return the neighbours of each vertex, in ascending order."""
+    neighbours: list[list[int]] = [[] for _ in range(n_vertices)]
+    for first, second in edges:
+        neighbours[first].append(second)
+        neighbours[second].append(first)
+    return list(map(sorted, neighbours))
+
+
+def _tree_shape_from_root(root: int, neighbours: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """Return the vertices of a tree, parents before children, and the place of each one's parent; -1 for the root."""
+    vertices, parents = [root], [-1]
+    for place, vertex in enumerate(vertices):
+        children = [other for other in neighbours[vertex] if place == 0 or other != vertices[parents[place]]]
+        vertices += children
+        parents += [place] * len(children)
+    return vertices, parents
+
+
+def strongest_tree_shape(strengths: Floats) -> tuple[Ints, Ints]:
+    """Return the tree of largest total strength over all pairs (N, N): vertices, parents before children, and parents.
+
+    A parent is a place among the vertices, -1 for the root: the vertex with most neighbours, and of these the first.
+    """
+    n = len(strengths)
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    edges = pairs[dependence_spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))]
+    neighbours = _tree_shape_neighbours(n, edges.tolist())
+    root = max(range(n), key=lambda vertex: len(neighbours[vertex]))
+    vertices, parents = _tree_shape_from_root(root, neighbours)
+    return np.array(vertices), np.array(parents)
 
 
 def random_tree_start(
@@ -43,9 +120,8 @@ def random_tree_start(
         return np.asarray(drawn / drawn.sum(axis=0))
 
     single = random_start(schema, n_states, shares, seeds)
-    transitions = tuple(transition(schema.names[owner]) for owner in shape.owners[1:])
-    tree = HiddenTree(shape.parents, shape.homes, single.weights, transitions, single.factors)
-    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    transitions = [transition(schema.names[owner]) for owner in shape.owners[1:]]
+    return shape.pmf(schema, single.weights, transitions, single.factors)
 
 
 def visible_tree_start(
@@ -92,8 +168,7 @@ def visible_tree_start(
         for child, (owner, parent) in edges
     ]
     weights = states[0] @ of_variable[shape.owners[0]]
-    tree = HiddenTree(shape.parents, shape.homes, weights / weights.sum(), tuple(transitions), tuple(factors))
-    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    return shape.pmf(schema, weights / weights.sum(), transitions, factors)
 
 
 def _states_of_categories(shares: Floats, n_states: int, noise: float, random: np.random.Generator) -> Floats:
@@ -123,9 +198,7 @@ def spread_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: Seq
     start = random_start(schema, n_states, shares, seeds)
     single = softened_start(fit_cells_by_em(evidence.sets, start, _SINGLE_SMOOTHING, loop).pmf, shares)
     same = _AGREEMENT * np.eye(n_states) + (1.0 - _AGREEMENT) * single.weights[:, None]
-    transitions = (same,) * (len(shape.parents) - 1)
-    tree = HiddenTree(shape.parents, shape.homes, single.weights, transitions, single.factors)
-    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    return shape.pmf(schema, single.weights, [same] * (len(shape.parents) - 1), single.factors)
 
 
 def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: Sequence[int]) -> JointPMF | None:
@@ -164,9 +237,8 @@ def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: 
         given_child, given_parent = local[child].stacked[is_beyond], local[parent].stacked[is_beyond]
         columns = np.column_stack([nnls(given_child, column)[0] for column in given_parent.T]) + _OPENNESS / n_states
         transitions.append(columns / columns.sum(axis=0))
-    factors = tuple(local[home].factors[index] for index, home in enumerate(shape.homes))
-    tree = HiddenTree(shape.parents, shape.homes, local[0].weights, tuple(transitions), factors)
-    return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    factors = [local[home].factors[index] for index, home in enumerate(shape.homes)]
+    return shape.pmf(schema, local[0].weights, transitions, factors)
 
 
 def with_more_states(pmf: JointPMF, least: int, names: Collection[str]) -> JointPMF:

@@ -21,8 +21,7 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.problem import Problem
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.tree import Tree, _RacingTree
-from twoway.solvers.tree_shape import TreeShape
-from twoway.solvers.tree_starts import local_spa_start, random_tree_start, spread_start, visible_tree_start
+from twoway.solvers.tree_starts import TreeShape, local_spa_start, random_tree_start, spread_start, visible_tree_start
 from twoway.solvers.watch import Watch
 from twoway.tables.dependence import table_dependence
 

@@ -12,7 +12,7 @@ from twoway.solvers import Smoothing, Watch, tree_mixture
 from twoway.solvers.loop import Loop
 from twoway.solvers.starts import random_start
 from twoway.solvers.tree_mixture import chow_liu_edges, fit_tree_mixture
-from twoway.solvers.tree_shape import strongest_tree_shape
+from twoway.solvers.tree_starts import strongest_tree_shape
 from twoway.solvers.visible_trees import VisibleMixture
 
 SIZES = (2, 3, 2, 3, 2)

@@ -12,8 +12,8 @@ from twoway.model.trees import Trees
 from twoway.solvers import Watch
 from twoway.solvers.evidence import Evidence
 from twoway.solvers.loop import Loop
-from twoway.solvers.tree_shape import TreeShape
 from twoway.solvers.tree_starts import (
+    TreeShape,
     _states_of_categories,
     local_spa_start,
     random_tree_start,
@@ -272,13 +272,14 @@ def test_random_starts_depend_on_names_not_on_places():
 def test_neighbours_of_one_spread_variable_mostly_agree(linked):
     """All of its copies have the same shares; a tenth of those in a state move to any, by these."""
     evidence, shares = linked
-    (tree,) = spread_start(evidence, LINKS, 3, (0, 0), Loop("single", 5, 0.0, Watch())).trees.trees
+    start = spread_start(evidence, LINKS, 3, (0, 0), Loop("single", 5, 0.0, Watch()))
+    (tree,) = start.trees.trees
     assert tree.parents == (-1, 0)
     np.testing.assert_allclose(tree.shares[1], tree.weights)
     np.testing.assert_allclose(tree.transitions[0], 0.9 * np.eye(3) + 0.1 * tree.weights[:, None])
     # Every variable keeps its own shares, as in any fit by EM.
-    np.testing.assert_allclose(tree.marginal(0), shares["a", "b"].sum(axis=1), atol=0.01)
-    np.testing.assert_allclose(tree.marginal(3), shares["c", "d"].sum(axis=0), atol=0.01)
+    np.testing.assert_allclose(start.marginal(start.schema.names[0]), shares["a", "b"].sum(axis=1), atol=0.01)
+    np.testing.assert_allclose(start.marginal(start.schema.names[3]), shares["c", "d"].sum(axis=0), atol=0.01)
 
 
 def test_a_spread_variable_rules_nothing_out_and_few_records_hardly_part_its_states():
