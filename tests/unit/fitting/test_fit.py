@@ -233,12 +233,17 @@ def test_names_chains_instances_and_sequences():
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"loss": "l1"}, {"update": "newton"}, {"loss": "euclidean", "update": "em"}, {"pair_weights": "none"}],
+    ("options", "error"),
+    [
+        ({"loss": "l1"}, UnknownNameError),
+        ({"update": "newton"}, UnknownNameError),
+        ({"loss": "euclidean", "update": "em"}, DataError),
+        ({"pair_weights": "none"}, UnknownNameError),
+    ],
     ids=str,
 )
-def test_options_of_coupled_nmf(options):
-    with pytest.raises(DataError, match=next(reversed(options))):
+def test_options_of_coupled_nmf(options, error):
+    with pytest.raises(error, match=next(reversed(options))):
         CoupledNMF(**options)
 
 
