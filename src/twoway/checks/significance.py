@@ -56,17 +56,22 @@ def homogeneity_p_value(counts: NDArray[np.float64]) -> float:
     return float(chi2_contingency(merged, correction=False).pvalue)
 
 
-def standardized_residuals(shares: Floats, modelled: Floats, n_records: float | Floats) -> Floats:
+def standardized_residuals(
+    shares: Floats, modelled: Floats, n_records: float | Floats, variances: Floats | None = None
+) -> Floats:
     """Return the differences of observed shares from a model's, each divided by its standard error.
+
+    For means, ``variances`` are those of the values of the records.
 
     Examples
     --------
     >>> standardized_residuals(np.array([0.2, 0.8]), np.array([0.25, 0.75]), 100).round(2)
     array([-1.15,  1.15])
     """
-    # Of a rare cell too, chance moves the count by about one.
-    errors = np.sqrt(np.maximum(modelled * (1.0 - modelled), 1.0 / n_records) / n_records)
-    return np.asarray((shares - modelled) / errors)
+    if variances is None:
+        # Of a rare cell too, chance moves the count by about one.
+        variances = np.maximum(modelled * (1.0 - modelled), 1.0 / n_records)
+    return np.asarray((shares - modelled) / np.sqrt(variances / n_records))
 
 
 # The columns of a cross-tab

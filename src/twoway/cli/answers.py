@@ -167,24 +167,25 @@ def _printed_answer_base(beside: dict[str, Any], place: int = 0) -> str:
 
 
 def _printed_answer_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
-    """Yield a note if the observed shares differ from the answer by more than chance.
+    """Yield a note if an answer and what was observed differ by more than chance.
 
-    For two variables, this is so if `twoway check` calls their table off.
+    For shares of two variables, this is so if `twoway check` calls their table off.
     """
-    seen, result, names = observed(pmf, question), answer_of(pmf, question), question.names
-    if question.kind != "P" or seen is None or not (seen.records > 0).any():
+    seen, result, is_share = observed(pmf, question), answer_of(pmf, question), question.kind == "P"
+    if seen is None or not (seen.records > 0).any():
         return
-    modelled = np.asarray(result)
-    is_off = is_observed_table_off(pmf, names) if len(names) == 2 else seen.most_unlike(modelled) is not None
-    if not is_off:
+    modelled, names = np.asarray(result), question.names
+    is_table = is_share and len(names) == 2
+    if not (is_observed_table_off(pmf, names) if is_table else seen.most_unlike(modelled) is not None):
         return
     worst = int(np.abs(seen.residuals(modelled)).argmax())
     cell = result.events()[worst] if isinstance(result, tw.Distribution) else {}
     where = ", ".join(f"{question_word(name)} = {question_word(label)}" for name, label in cell.items())
     base = _printed_answer_base(seen.columns, worst)
     yield (
-        f"observed and modelled shares differ by more than chance{', most at ' if where else ''}{where}: "
-        f"observed {seen.shares.flat[worst]:.4f} of {base}, modelled {float(modelled.flat[worst]):.4f}"
+        f"observed and modelled {'shares' if is_share else 'means'} differ by more than chance"
+        f"{', most at ' if where else ''}{where}: observed {seen.shares.flat[worst]:.4f} of {base}, "
+        f"modelled {modelled.flat[worst]:.4f}"
     )
 
 

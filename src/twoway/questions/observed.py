@@ -43,6 +43,8 @@ class Observed(Shown):
     """Of a difference or ratio, the records of the second side."""
     other_effective: Floats | None = None
     """Their effective number."""
+    variances: Floats | None = None
+    """For an expected value, the variance of the values of the records."""
 
     def __str__(self) -> str:
         columns = {name.replace("_", " "): np.ravel(numbers) for name, numbers in self.columns.items()}
@@ -64,9 +66,9 @@ class Observed(Shown):
         return {name: numbers for name, numbers in columns.items() if numbers is not None}
 
     def most_unlike(self, modelled: ArrayLike) -> int | None:
-        """Return the place of the share that differs most from the model's; None where chance explains all of them.
+        """Return the place of the number that differs most from the model's; None where chance explains all of them.
 
-        Differences count in standard errors, as in `fit_quality`, and allow for the number of shares.
+        Differences count in standard errors, as in `fit_quality`, and allow for how many there are.
         """
         off = self.residuals(modelled)
         p_values = [math.erfc(abs(z) / math.sqrt(2.0)) for z in off.ravel().tolist()]
@@ -74,9 +76,10 @@ class Observed(Shown):
         return worst if holm_corrected(p_values)[worst] < SIGNIFICANT else None
 
     def residuals(self, modelled: ArrayLike) -> Floats:
-        """Return how far the shares are from a model's, in standard errors; 0 where they are not known."""
+        """Return how far the shares or means are from a model's, in standard errors; 0 where they are not known."""
         known = np.isfinite(self.shares) & (self.effective > 0) & np.isfinite(modelled)
-        residuals = standardized_residuals(self.shares, np.asarray(modelled), np.where(known, self.effective, 1.0))
+        n_records = np.where(known, self.effective, 1.0)
+        residuals = standardized_residuals(self.shares, np.asarray(modelled), n_records, self.variances)
         return np.where(known, residuals, 0.0)
 
 
@@ -137,15 +140,23 @@ def observed(pmf: JointPMF | Bootstrap, question: str | Question | Contrast) -> 
         return None
     among = _observed_among(sums, names, condition_codes(pmf.schema, asked.given))
     hits = _observed_among(among[0], names, condition_codes(pmf.schema, asked.targets))
-    if is_mean:
-        hits = hits * np.reshape(values or (), [-1 if name == asked.targets[0].name else 1 for name in names])
-    hits = hits.sum(axis=tuple(range(len(asked.axes), hits.ndim)))
+    numbers, low = np.ones(1), 0.0
+    if is_mean:  # values from the lowest: squares of large ones would hide how they differ
+        low = min(values or ())
+        numbers = np.reshape(values or (), [-1 if name == asked.targets[0].name else 1 for name in names]) - low
+    summed = tuple(range(len(asked.axes), hits.ndim))
+    squared_hits, hits = ((hits * factor).sum(axis=summed) for factor in (np.square(numbers), numbers))
     bases = among.sum(axis=tuple(range(1 + len(asked.groups), among.ndim)))
     bases = bases.reshape(bases.shape + (1,) * (1 + hits.ndim - bases.ndim))
     counts, records, squares = np.broadcast_to(bases, (3, *hits.shape))
+    shares, variances = share_in_groups(hits, counts), None
     if lacks_totals:
-        return Observed(share_in_groups(hits, counts), *np.full((2, *hits.shape), np.nan))
-    return Observed(share_in_groups(hits, counts), records, effective_weights(counts, squares))
+        return Observed(low + shares, *np.full((2, *hits.shape), np.nan))
+    effective = effective_weights(counts, squares)
+    if is_mean:  # a record with a rare value, too, moves the mean
+        of_one_record = np.square(np.ptp(numbers) or 1.0) / np.maximum(effective, 1.0)
+        variances = np.maximum(share_in_groups(squared_hits, counts) - np.square(shares), of_one_record)
+    return Observed(low + shares, records, effective, variances=variances)
 
 
 def _observed_in_groups(

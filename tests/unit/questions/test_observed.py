@@ -129,6 +129,43 @@ def test_answers_and_the_check_of_a_fit_agree_on_which_tables_are_off():
         assert any("differ by more than chance" in note for note in notes) == pair.is_off
 
 
+def test_means_that_differ_by_more_than_chance_are_noted():
+    random = np.random.default_rng(5)
+    group = random.integers(0, 2, 4000)
+    frame = pd.DataFrame(
+        {"x": np.where(group == 0, random.integers(1, 4, 4000), random.integers(1, 6, 4000)), "g": group}
+    )
+    # One component makes the two independent, which they are not.
+    poor, good = (tw.fit(frame, rank=rank, smoothing=0) for rank in (1, 2))
+    means = frame.groupby("g")["x"].mean()
+    for model, is_off in ((poor, True), (good, False)):
+        for question, where in (
+            ("E(x | g)", "most at g = "),
+            ("E(x | g = 1)", f"observed {means[1]:.4f} of "),
+            ("E(x)", None),
+        ):
+            notes = [note for note in printed_answer(model, question)[0]["notes"] if "means differ" in note]
+            assert len(notes) == (is_off and where is not None)
+            assert all(where in note for note in notes)
+    assert printed_answer(poor, "E(x | g = 0) - E(x | g = 1)")[0]["notes"]
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e12])
+def test_variances_of_means_are_those_of_the_records(shift):
+    x, g = np.repeat([0.0, 1.0, 5.0, 5.0], 50) + shift, np.tile(["u", "v"], 100)
+    seen = tw.observed(tw.fit({"x": x, "g": g}, rank=1, smoothing=0), "E(x | g)")
+    frame = pd.DataFrame({"x": x - shift, "g": g}).groupby("g")["x"]
+    np.testing.assert_allclose(seen.variances, frame.var(ddof=0))
+    np.testing.assert_allclose(seen.shares, frame.mean() + shift)
+    errors = np.sqrt(seen.variances / 100)
+    np.testing.assert_allclose(seen.residuals(seen.shares - 2 * errors), 2, rtol=1e-3)
+
+
+def test_a_variable_with_one_value_is_never_off():
+    pmf = tw.fit({"x": [7] * 20, "g": ["u", "v"] * 10}, rank=1)
+    assert tw.observed(pmf, "E(x | g)").residuals(tw.ask(pmf, "E(x | g)").array) == pytest.approx([0, 0], abs=1e-9)
+
+
 def test_a_table_near_the_model_needs_no_check_of_the_fit(monkeypatch):
     """Importing the check takes longer than an answer."""
     pmf, checked = tw.fit({"a": ["x", "y"] * 50, "b": ["u", "u", "v", "v"] * 25}, rank=1, smoothing=0), []
