@@ -24,7 +24,7 @@ from twoway.data.files.text_files import read_text_header, text_kinds, text_rela
 from twoway.data.missing import Markers, MissingLabels, Unseen, label_unless_missing
 from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.scan import Scan
-from twoway.errors import DataError
+from twoway.errors import DataError, unknown_name
 from twoway.lazy_imports import pa
 from twoway.schema import Schema, Variable
 from twoway.text import shortlist
@@ -213,8 +213,14 @@ class FileTable:
         except Exception as error:
             if not formats.is_format_engine_error(error):
                 raise
-            message = f"the condition where={where!r} cannot be used: {formats.format_error_lines(error)}"
-            raise DataError(f"{message} The columns are {shortlist(self.files.columns)}") from error
+            unknown = re.search(r'column "(.+?)" (?:was )?not found', str(error))
+            why = f"{formats.format_error_lines(error)}; known columns: {shortlist(self.files.columns)}"
+            if unknown is not None:
+                why = str(unknown_name("column", unknown[1], self.files.columns))
+            raise DataError(
+                f"the condition where={where!r} cannot be used: {why}; conditions are SQL, with text in single quotes: "
+                "age > 30 and city = 'Paris'"
+            ) from error
         rows: Ints = np.sort(met.to_numpy())
         return rows
 

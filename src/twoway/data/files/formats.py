@@ -22,7 +22,7 @@ from twoway.data.files.survey_files import READERS, survey_metadata, survey_slic
 from twoway.data.files.text_files import read_text_header, text_relation, type_text_column
 from twoway.errors import DataError, FileFormatError, TwowayError
 from twoway.lazy_imports import ds, pa, pq
-from twoway.text import shortlist
+from twoway.text import brief, shortlist
 
 if TYPE_CHECKING:
     from twoway.data.files.file_set import FileSet
@@ -285,15 +285,36 @@ def clear_format_errors(path: FilePath) -> Iterator[None]:
     """Turn errors of DuckDB and Arrow into errors that name the file, in one line."""
     try:
         yield
-    except (pa.ArrowInvalid, OSError) as error:
+    except Exception as error:
+        is_of_arrow = isinstance(error, pa.ArrowInvalid | OSError)
         if isinstance(error, TwowayError) or getattr(error, "errno", None) is not None:
             raise  # one of ours, or of the operating system
-        message = f"is damaged, or its format does not match its name: {format_error_lines(error)}"
-        raise FileFormatError(f"{os.fspath(path)!r} {message}") from error
-    except Exception as error:
-        if not is_format_engine_error(error):
+        if not (is_of_arrow or is_format_engine_error(error)):
             raise
-        raise FileFormatError(f"{os.fspath(path)!r} cannot be read: {format_error_lines(error)}") from error
+        why = "is damaged, or its format does not match its name" if is_of_arrow else "cannot be read"
+        known = _explained_format_error(str(error))
+        message = f": {known}" if known else f" {why}: {format_error_lines(error)}"
+        raise FileFormatError(f"{os.fspath(path)!r}{message}") from error
+
+
+_WRONG_LINES = {
+    r"(?i)not utf-8|invalid (unicode|utf-8)": "is not in UTF-8; if a program exported the file, save it as UTF-8",
+    r"Expected Number of Columns: (\d+) Found: (\d+)": (
+        r"should have as many cells as the header, \1, and has \2; text with a delimiter in it needs quotes"
+    ),
+    r"unterminated quote": 'has a quote that does not end; within quotes, a quote is written twice: ""',
+    r"Maximum line size of (\d+)": r"has more than \1 bytes; does a quote before it not end?",
+}
+"""What DuckDB says of a line that it cannot read, and the same in plain words."""
+
+
+def _explained_format_error(message: str) -> str:
+    """Return which line of a text file is wrong, why, and what to do; "" where DuckDB says something else."""
+    line = re.search(r"CSV Error on Line: (\d+)(?:\s+Original Line: (.*))?", message)
+    text = f", {brief(line[2])}," if line and line[2] else ""
+    place = f"line {line[1]}{text}" if line else "it"  # the numbers that it gives lines of JSON are other ones
+    found = ((why, re.search(pattern, message)) for pattern, why in _WRONG_LINES.items())
+    return next((f"{place} {match.expand(why)}" for why, match in found if match), "")
 
 
 def is_format_engine_error(error: Exception) -> bool:
@@ -303,7 +324,10 @@ def is_format_engine_error(error: Exception) -> bool:
 
 def format_error_lines(error: Exception) -> str:
     """Return the first two lines of an error message and the last, which says why, without hints and settings."""
-    lines = filter(None, map(str.strip, str(error).splitlines()))
+    message = str(error)
+    if is_format_engine_error(error):
+        message = re.sub(r"^[A-Z][\w ]* Error: ", "", message)
+    lines = filter(None, map(str.strip, message.splitlines()))
     kept = list(takewhile(lambda line: not line.startswith(("Possible", "file =", "Candidate", "LINE ")), lines))
     return "; ".join(line if len(line) <= 120 else line[:119] + "…" for line in kept[:2] + kept[2:][-1:])
 

@@ -61,8 +61,24 @@ def test_a_name_in_text_and_in_a_struct_is_left_alone(tmp_path):
     writing.write_data_file(table, path)
     assert both(path, columns=["x", "X"], where="X = 'X' -- x") == [("X", "X")]
     assert both(path, columns=["x", "X"], where="s.x = 1") == [("x", "a")]
-    with pytest.raises(tw.DataError, match="cannot be used"):
+    with pytest.raises(tw.DataError, match="cannot be used: no column 'Y'; known: 'x', 'X', 's'; conditions are SQL"):
         tw.Records(path, columns=["x"], where="Y = 1")
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("aeg = 1", "no column 'aeg'; did you mean 'age'"),
+        ("age >", "syntax error at or near \">\"; known columns: 'age'"),
+        ("age = 'x'", "Could not convert string 'x'"),
+    ],
+)
+def test_a_wrong_condition_is_explained(tmp_path, where, message):
+    (tmp_path / "x.csv").write_text("age\n1\n2\n")
+    for read in (tw.Records, lambda *path, **options: tw.FileRecords(*path, **options).schema):
+        with pytest.raises(tw.DataError, match=f"cannot be used: {message}.*text in single quotes") as caught:
+            read(tmp_path / "x.csv", where=where)
+        assert " Error: " not in str(caught.value)
 
 
 def test_a_folder_may_be_named_as_a_helper(tmp_path):
@@ -183,9 +199,10 @@ def test_one_label_of_text_makes_a_column_text(tmp_path):
         (b"a,b\n", "column 'a' has no observed cell in 0 records"),
         (b"a,b,a \n1,2,3\n", "has a duplicate column name, 'a'; its first line must name each column once"),
         (b"a,b\r1,2\r3,4\r", "has lines that end in a carriage return without a line feed; save it again"),
-        (b"a,b\n1,2\n3\n", "Line: 3; .*Expected Number of Columns: 2 Found: 1"),
-        (b'a,b\n1,2\n"3,4\n5,6\n', "Line: 3; .*unterminated quote"),
-        ("a,b\né,2\n".encode("latin-1"), "Line: 2; .*not utf-8"),
+        (b"a,b\n1,2\n3\n", "line 3, '3', should have as many cells as the header, 2, and has 1;"),
+        (b'a,b\n1,2\n"3,4\n5,6\n', "line 3, .*, has a quote that does not end;"),
+        ("a,b\né,2\n".encode("latin-1"), "x.csv': line 2, .*, is not in UTF-8; .* save it as UTF-8"),
+        (b"a,b\n1," + b"x" * 2_100_000, "line 2, .*, has more than 2000000 bytes; does a quote before it not end"),
     ],
 )
 def test_files_that_cannot_be_read_say_why(tmp_path, content, message):
