@@ -16,6 +16,7 @@ from twoway.text import ADDRESS, brief, escaped, shortlist, text_beside, without
 
 _LONGEST = 4000
 _LONGEST_NAME = 1000
+_PASSED_BY_WARNINGS = ("twoway", "functools", "contextlib")  # the latter call cached properties and context managers
 _warnings_given: set[tuple[str, str | None, int | None]] = set()
 
 
@@ -190,7 +191,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bo
     ``once`` gives the same warning at the same line only once: Python's own filter forgets it whenever filters change.
     """
     level, frame = 1, inspect.currentframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "twoway":
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _PASSED_BY_WARNINGS:
         level, frame = level + 1, frame.f_back
     warning = (message, frame and frame.f_code.co_filename, frame and frame.f_lineno)
     if not (once and warning in _warnings_given):

@@ -20,7 +20,14 @@ from twoway.category_labels import label_key
 from twoway.data.files import formats
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
-from twoway.data.files.text_files import read_text_header, text_kinds, text_relation, type_text_column, typed_text
+from twoway.data.files.text_files import (
+    read_text_header,
+    text_kinds,
+    text_relation,
+    type_text_column,
+    typed_text,
+    warn_of_single_column,
+)
 from twoway.data.missing import Markers, MissingLabels, Unseen, label_unless_missing
 from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.scan import Scan
@@ -76,6 +83,8 @@ class FileTable:
     def open(cls, path: FilePath | FileSet, columns: Sequence[str] | None = None, **options: Any) -> FileTable:
         """Return the table of some columns of files, or of all; the options are the fields of the class."""
         files = find_files(path)
+        if files.is_text and len(files.columns) == 1:
+            warn_of_single_column(files.paths[0], files.kind)
         options["missing"] = MissingLabels.of(options.get("missing", ()))
         options["missing"].check_columns(files.columns, options.get("schema"))
         return cls(files, files.choose_columns(columns), **options)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from twoway.category_labels import label_key
 from twoway.data.missing import Unseen
-from twoway.errors import DataError, FileFormatError, unknown_name
+from twoway.errors import DataError, FileFormatError, unknown_name, warn_caller
 from twoway.lazy_imports import pa, pc
 from twoway.schema import Variable, first_duplicate
 from twoway.text import shortlist
@@ -20,6 +20,7 @@ from twoway.text import shortlist
 DELIMITERS = ",;\t|"
 """What may separate the columns of a text file."""
 _MOST_BYTES = 2**24
+_FEW_LINES = 20
 _BLANK = ' \t\r\n"' + DELIMITERS
 """A line of only these, as spreadsheets write it for an empty row, is not the header."""
 
@@ -31,6 +32,8 @@ class Header(NamedTuple):
     delimiter: str
     n_before: int
     """The number of blank lines before the names."""
+    head: bytes
+    """The beginning of the file."""
 
 
 def read_text_header(path: str, kind: str) -> Header:
@@ -72,7 +75,19 @@ def read_text_header(path: str, kind: str) -> Header:
     names = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
     if (name := first_duplicate(names)) is not None:
         raise DataError(f"{path!r} has a duplicate column name, {name!r}; its first line must name each column once")
-    return Header(names, delimiter, n_before)
+    return Header(names, delimiter, n_before, head)
+
+
+def warn_of_single_column(path: str, kind: str) -> None:
+    """Warn where a text file has one column and the same number of words in each of its first lines."""
+    header = read_text_header(path, kind)
+    n_words = {len(line.split()) for line in header.head.split(b"\n")[:_FEW_LINES] if line.strip()}
+    if len(header.names) == 1 and len(n_words) == 1 and n_words != {1}:
+        warn_caller(
+            f"{path!r} is read as one column, {header.names[0]!r}, but each of its first lines has {n_words.pop()} "
+            "words: columns are separated by a comma, a semicolon, a tab or |, not by spaces",
+            once=True,
+        )
 
 
 def _first_text_line(head: bytes) -> tuple[bytes, int] | None:
