@@ -325,6 +325,8 @@ class Columns(Shown):
             own = Markers(map(missing_key, (*missing.labels, *given)))
             listed = (*column.value_labels.items(), *column.codes)
             more = [code for code, label in listed if missing_key(label) in own and missing_key(code) not in own]
+            if column.name is not None:
+                codes[column.name] = (*codes.get(column.name, ()), *given)
             for called in {name, column.name or name} if more else ():
                 codes[called] = (*codes.get(called, ()), *dict.fromkeys(more))
             if labels and not any(isinstance(code, str) and code[:1] != "." for code in column.value_labels):

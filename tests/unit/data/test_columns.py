@@ -320,3 +320,11 @@ def test_frames_come_out_of_the_library_that_went_in():
             asked = tw.ask(pmf, "P(a | b)").to_frame()
             assert [type(frame) for frame in (*shown, asked, tw.Records(source).marginal("b").to_frame())] == [kind] * 7
             assert len(shown[0]) == 20 if kind is not pa.Table else shown[0].num_rows == 20
+
+
+def test_missing_labels_of_a_column_hold_under_its_new_name(tmp_path):
+    columns = tw.Columns({"q1": {"name": "trust"}})
+    (tmp_path / "x.csv").write_text("q1\n1\n2\n9\n")
+    for source in ({"q1": [1, 2, 9]}, tmp_path / "x.csv"):
+        trust = tw.Records(source, columns=columns, missing={"q1": [9]}).schema["trust"]
+        assert (trust.categories, trust.missing and trust.missing[-1]) == ((1, 2), 9)
