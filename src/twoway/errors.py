@@ -7,7 +7,7 @@ import inspect
 import math
 import operator
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, SupportsFloat, SupportsIndex
 from warnings import warn
@@ -103,7 +103,7 @@ def unknown_name(kind: str, got: object, allowed: Iterable[object], *, where: st
     return UnknownNameError(f"no {kind} {brief(got)}{where}{near_miss(got, names)} known: {shortlist(names)}")
 
 
-def near_miss(got: object, names: list[object]) -> str:
+def near_miss(got: object, names: Sequence[object]) -> str:
     """Return "; did you mean 'vote'?" where a name is near enough, otherwise ";"."""
     text = str(got).strip()
     if len(text) > _LONGEST_NAME:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from twoway.arrays import Array, Ints
-from twoway.category_labels import Label, plain_label
+from twoway.category_labels import Label
 from twoway.data.binning import bin_column
 from twoway.data.missing import USUAL, Markers, Unseen, is_null, label_unless_missing, missing_key
 from twoway.errors import DataError, unknown_name
@@ -125,18 +125,13 @@ def _coded_as_missing(
     labels: Sequence[object], positions: Array, variable: Variable, markers: Markers
 ) -> Counter[CodeOf]:
     """Return how often each code that means "not observed" occurs in a column, but for the usual text."""
-    plain = [label if isinstance(label, str | int | float) and not is_null(label) else "" for label in labels]
-    codes = {
-        position: plain_label(label)
-        for position, label in enumerate(plain)
-        if missing_key(label) in markers and variable.find(label) is None and str(label).strip() not in USUAL
-    }
-    if not codes:
-        return Counter()
-    counts = code_counts(positions, len(labels))
-    return Counter(
-        {(variable.name, code): int(counts[position]) for position, code in codes.items() if counts[position]}
-    )
+    counts, codes = code_counts(positions, len(labels)), Counter[CodeOf]()
+    for position in np.flatnonzero(counts).tolist():
+        if label_unless_missing(labels[position], variable.name, markers) is None:
+            code = label_unless_missing(labels[position], variable.name)
+            if code is not None and variable.find(code) is None and str(code).strip() not in USUAL:
+                codes[variable.name, code] += int(counts[position])
+    return codes
 
 
 def _coded_label(variable: Variable, raw: object, markers: Markers) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,16 @@ from twoway.data.files.file_set import FileSet, find_files, is_file_path
 from twoway.data.files.file_table import FileTable
 from twoway.data.files.formats import FilePath
 from twoway.data.merging import merge_variables
-from twoway.data.missing import AnyMissing, Markers, MissingLabels, Unseen
+from twoway.data.missing import USUAL, AnyMissing, Markers, MissingLabels, Unseen
 from twoway.data.raw_columns import RawColumns, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
-from twoway.errors import DataError, check_known, check_type, check_whole_number, near_miss
+from twoway.errors import DataError, check_known, check_type, check_whole_number, near_miss, warn_caller
 from twoway.schema import Schema, Variable
 from twoway.text import shortlist
+
+_MOST_COMPARED = 10_000
+"""So many labels are searched for a near miss; more would take seconds."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,29 @@ class Reader:
             counts.setdefault(name, {})[self.declared[column_of[name]].shown_code(code)] = n
         return counts
 
+    def warn_of_unused(self, found: Iterable[CodeOf], names: Sequence[str], schema: Schema) -> None:
+        """Warn of labels given as missing that no cell has; ``found`` are those that cells have, by column or variable.
+
+        Where a schema says how to read, other records may have them.
+        """
+        if self.schema is not None or not (self.missing.labels or self.missing.columns):
+            return
+        column_of = self.column_of(names)
+        texts = {(column_of.get(name, name), str(code).strip()) for name, code in found}
+        words = {str(label) for column in self.declared.columns.values() for label in column.value_labels.values()}
+        words |= {str(category) for column in self.declared.columns.values() for _, category in column.codes}
+        for column, given in (None, self.missing.labels), *self.missing.columns.items():
+            used = words.union(USUAL, (text for name, text in texts if column in (None, name)))
+            # A code may be given as text and as a number; ranges are most often wider than what occurs.
+            unused = {str(label): label for label in given if not isinstance(label, tuple) and str(label) not in used}
+            variables = [v for v in schema if column in (None, column_of.get(v.name))]
+            if unused and variables:
+                known = list(islice(chain.from_iterable(v.categories for v in variables), _MOST_COMPARED))
+                hints = (near_miss(label, known).removesuffix(";") for label in unused.values())
+                where = "" if column is None else f" of column {column!r}"
+                hint = next(filter(None, hints), "")
+                warn_caller(f"no cell{where} has {shortlist(unused.values())}, given as missing{hint}", once=True)
+
     def extended_schema(self, columns: RawColumns) -> Schema:
         """Return the schema with the labels that columns show beyond its categories."""
         variables = []
@@ -175,10 +202,12 @@ def read(
     source: Any, reader: Reader, where: Any
 ) -> tuple[Schema, Ints, Array, Floats | None, Array | None, dict[str, dict[str, int]]]:
     """Return the records in a source: schema, pointers, cells, weights, people, and what was set to missing."""
+    found: set[CodeOf] = set()
     wanted = reader_columns(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
     if isinstance(source, FileSet) or is_file_path(source):
         condition = where if isinstance(where, str) else None
         reader, table = reader.open_files(source, condition)
+        found = table.found_missing
         source, wanted, where = table.read(), list(table.columns), where if condition is None else None
     opened = open_raw_columns(source, wanted)
     if wanted is None:
@@ -200,6 +229,7 @@ def read(
         schema = reader.extended_schema(opened) if reader.unseen == "extend" else reader.schema
     scan.weight_totals.check(scan.n_records)
     pointers, cells, codes = reader.encode(opened, schema)
+    reader.warn_of_unused({*found, *codes}, names, schema)
     return schema, pointers, cells, weights, people, reader.set_to_missing(codes, names)
 
 

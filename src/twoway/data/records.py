@@ -66,8 +66,9 @@ class Records:
     missing
         Labels that mean "not observed", beside null, NaN and the usual text: the empty one, NA, N/A, n/a, NaN, nan,
         null, NULL and ?. A mapping names those of single columns: ``{"income": [-9, 98]}``; `MissingLabels` says both,
-        and can replace the usual ones. Text is compared without surrounding space. The variables of the schema remember
-        them, so that a model reads later records alike.
+        and can replace the usual ones. Text is compared without surrounding space. A label that no cell has is warned
+        of, unless a schema is given. The variables of the schema remember labels, so that a model reads later records
+        alike.
     weights
         How much each record matters, such as the weights of a survey: numbers of 0 or more, or the name of a column
         that holds them. Their scale does not matter. With ``counts`` too, each of so many records has the weight.

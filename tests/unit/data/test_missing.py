@@ -1,12 +1,15 @@
 """Labels that mean "missing": they add to the usual ones, apply to one column or all, and are remembered."""
 
 import json
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import twoway as tw
+import twoway.errors
 from twoway.cli.options import missing_option
 
 ROWS = {
@@ -77,6 +80,7 @@ def test_a_category_is_one_even_where_it_reads_like_a_code():
     assert tw.Records({"a": [-9, 1]}, schema=schema, missing=[-9]).codes().ravel().tolist() == [0, 1]
 
 
+@pytest.mark.filterwarnings("ignore:no cell has")
 def test_truth_values_and_numbers_are_different_codes():
     assert observed(tw.Records({"a": [True, False]}, missing=[1, 0])) == {"a": [True, False]}
     assert observed(tw.Records({"a": [1, 0, 2]}, missing=[True])) == {"a": [1, 0, 2]}
@@ -130,3 +134,38 @@ def test_tables_that_are_added_remember_the_codes_of_both(order):
     assert -9 in (both[0] + both[1]).schema["a"].missing
     declared = [tw.Tables(tw.Schema(tuple(v.declared() for v in one.schema)), one.sets, one.flat) for one in both]
     assert -9 in (declared[0] + declared[1]).schema["a"].missing
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (["x", "yess"], "no cell has 'yess', given as missing; did you mean 'yes'"),
+        ([98.5, "nosuch"], "no cell has 98.5, 'nosuch', given as missing"),
+        ({"vote": ["x"], "income": [-8]}, "no cell of column 'income' has -8, given as missing"),
+    ],
+)
+def test_labels_given_as_missing_that_no_cell_has_are_warned_of(source, missing, message, monkeypatch):
+    readers = [tw.Records, tw.FileRecords] if isinstance(source, Path) else [tw.Records]
+    for reader in readers:
+        monkeypatch.setattr(twoway.errors, "_warnings_given", set())  # each is given once at a line
+        with pytest.warns(UserWarning, match=message) as caught:
+            tw.count(reader(source, missing=missing))
+        assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [[-9, 98], ["-9", -9], [(-99, -50)], ["NA"], {"income": [98, (-99, -50)]}, tw.MissingLabels("?", only=True)],
+)
+def test_labels_given_as_missing_that_occur_are_not_warned_of(source, missing):
+    if not isinstance(source, Path):
+        missing = [-9]
+    assert tw.Records(source, missing=missing).n_records == 5
+    schema = tw.Records(source).schema
+    assert tw.Records(source, missing=["nosuch"], schema=schema).n_records == 5  # as later records may have it
+
+
+def test_dates_and_decimals_given_as_missing_are_found():
+    frame = {"day": pd.to_datetime(["1900-01-01", "2020-01-02"]), "price": [Decimal(-9), Decimal("2.5")]}
+    records = tw.Records(frame, missing=["1900-01-01", -9])
+    assert records.set_to_missing == {"day": {"1900-01-01": 1}, "price": {"-9": 1}}

@@ -284,6 +284,7 @@ def test_usual_markers(marker):
     assert labels_of(Records({"v": [marker, "x"]})) == [{}, {"v": "x"}]
 
 
+@pytest.mark.filterwarnings("ignore:no cell has")
 def test_markers_of_ones_own_replace_the_usual_ones():
     assert categories({"v": [-9, 1, 2]}, missing=[-9])["v"] == (1, 2)
     assert categories({"v": [-9.0, 1.0]}, missing=[-9])["v"] == (1,)

@@ -189,7 +189,10 @@ class FileRecords(StoredRecords):
         def work(piece: Piece) -> T:
             return per_piece(self._at_least(self._blocks(piece), no_records))
 
-        return reduce_in_order(self._pieces(self._table), work, combine, threads=threads)
+        result = reduce_in_order(self._pieces(self._table), work, combine, threads=threads)
+        found = self._table.found_missing.union(*self._codes.values())
+        self._reader.warn_of_unused(found, self._table.columns, self.schema)
+        return result
 
     def _blocks(self, piece: Piece) -> Iterator[Block]:
         start = piece.start

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from twoway.arrays import Ints
 from twoway.category_labels import label_key
+from twoway.data.coding import CodeOf
 from twoway.data.files import formats
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
@@ -28,11 +29,11 @@ from twoway.data.files.text_files import (
     typed_text,
     warn_of_single_column,
 )
-from twoway.data.missing import Markers, MissingLabels, Unseen, label_unless_missing
+from twoway.data.missing import USUAL, Markers, MissingLabels, Unseen, label_unless_missing
 from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.scan import Scan
 from twoway.errors import DataError, unknown_name
-from twoway.lazy_imports import pa
+from twoway.lazy_imports import pa, pc
 from twoway.schema import Schema, Variable
 from twoway.text import shortlist
 
@@ -78,6 +79,8 @@ class FileTable:
     schema: Schema | None = None
     unseen: Unseen = "error"
     prepare: Callable[[pa.Table], pa.Table] | None = None
+    found_missing: set[CodeOf] = field(default_factory=set, repr=False, compare=False)
+    """For text files, the columns and labels in them that were read as missing."""
 
     @classmethod
     def open(cls, path: FilePath | FileSet, columns: Sequence[str] | None = None, **options: Any) -> FileTable:
@@ -142,6 +145,10 @@ class FileTable:
             variable = self._variable(name)
             texts = self.missing.texts(name, variable)
             known = kinds.get(name, text_kinds(variable)) | self._further_kinds
+            column = pc.dictionary_encode(column)
+            if not texts.issubset(USUAL) and column.num_chunks:
+                labels = map(str.strip, column.chunk(0).dictionary.to_pylist())
+                self.found_missing.update((name, label) for label in labels if label in texts)
             return type_text_column(column, texts, variable, known, self.unseen)
 
         if self.files.is_text:  # as a new table: setting one column at a time takes quadratic time

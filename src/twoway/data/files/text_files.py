@@ -149,7 +149,7 @@ def type_text_column(
     Parameters
     ----------
     column
-        Cells as text.
+        Cells as text, or a dictionary of text.
     markers
         Text that means "not observed".
     variable
