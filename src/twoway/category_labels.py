@@ -101,6 +101,18 @@ def sort_labels(labels: Iterable[Label]) -> list[Label]:
     return sorted(labels, key=key)
 
 
+def labels_of_one_kind(labels: Sequence[Label]) -> list[Label]:
+    """Return labels as one column of a file can hold them: those of several kinds become text.
+
+    Examples
+    --------
+    >>> labels_of_one_kind(["a", 1]), labels_of_one_kind([1, 2.5])
+    (["'a'", '1'], [1, 2.5])
+    """
+    is_mixed = len({label_key(label)[0] for label in labels}) > 1
+    return [repr(label) if is_mixed else label for label in labels]
+
+
 def label_array(labels: Sequence[Label]) -> Array:
     """Return labels as an array of the plainest dtype that keeps each of them as it is.
 

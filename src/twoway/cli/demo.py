@@ -12,7 +12,7 @@ import twoway as tw
 from twoway.arrays import Floats, Ints
 from twoway.cli.output import has_progress_output, say_json
 from twoway.notebook import page_template
-from twoway.storage.atomic_files import atomic_file
+from twoway.storage.atomic_files import write_text_file
 from twoway.text import aligned_text
 
 if TYPE_CHECKING:
@@ -232,5 +232,4 @@ def draw_demo_digits(grey: Floats, read: Ints, truth: Ints, path: Path) -> None:
     drawn = [[list(map(colour, digit)) for digit in digits] for digits in grey.tolist()]
     rows = zip(("half is shown", "completed", "the original"), drawn, strict=True)
     text = page_template("twoway.cli", "digits.svg").render(rows=rows, readings=[*zip(read, truth, strict=True)])
-    with atomic_file(path) as stream:
-        stream.write(f"{text}\n".encode())
+    write_text_file(path, f"{text}\n")

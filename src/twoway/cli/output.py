@@ -144,13 +144,12 @@ def has_progress_output() -> bool:
 
 def write_text_output(text: str, out: Path | None, done: str) -> None:
     """Write lines of text to a file and say what was done; or print them, escaped if standard output is a terminal."""
-    from twoway.storage.atomic_files import atomic_file
+    from twoway.storage.atomic_files import write_text_file
 
     if out is None:
         print(escaped(text, keep="\n") if is_terminal(sys.stdout) else text, end="")
         return
-    with atomic_file(out) as stream:
-        stream.write(text.encode())
+    write_text_file(out, text)
     say(f"{done}: {out}")
 
 

@@ -33,15 +33,11 @@ def sample(
 
     twoway sample survey.twoway -n 5 --given "region = north"
     """
-    from twoway.category_labels import label_key
+    from twoway.category_labels import labels_of_one_kind
     from twoway.questions.conditions import model_given_conditions
-
-    def plain(variable: tw.Variable) -> tw.Variable:
-        """Return a variable that Arrow can hold in one column: labels of several types become text."""
-        is_mixed = len({label_key(label)[0] for label in variable.categories}) > 1
-        return tw.Variable(variable.name, tuple(map(repr, variable.categories))) if is_mixed else variable
 
     check_output(out, force, model, is_records=True)
     pmf = model_given_conditions(tw.JointPMF.load(model), given)
-    drawn = pmf.from_trees(tw.Schema(tuple(map(plain, pmf.schema))), pmf.trees)
+    plain = tw.Schema(tuple(tw.Variable(v.name, tuple(labels_of_one_kind(v.categories))) for v in pmf.schema))
+    drawn = pmf.from_trees(plain, pmf.trees)
     write_output(drawn.sample(n, seed=seed, library="pyarrow"), out, as_json=json)

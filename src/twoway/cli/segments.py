@@ -12,6 +12,7 @@ import twoway as tw
 from twoway.cli.options import names_option
 from twoway.cli.output import check_output, has_progress_output, output_wording, say, say_json
 from twoway.cli.reading import OF_DATA, Reading
+from twoway.errors import errors_at
 from twoway.storage.container import container_kind
 
 
@@ -172,11 +173,9 @@ def _segments_with_columns(table: Any, reading: Reading, data: Path, names: list
     import pyarrow as pa
 
     for name in dict.fromkeys(names):
-        try:
-            alone = replace(reading, only=[name], drop=None, bins=None, weights=None, counts=None, max_categories=10**9)
+        alone = replace(reading, only=[name], drop=None, bins=None, weights=None, counts=None, max_categories=10**9)
+        with errors_at(f"column {name!r}"):
             records = alone.records(data)
-        except tw.TwowayError as error:
-            raise type(error)(f"column {name!r}: {error}") from error
         if not isinstance(records, tw.Records):
             raise tw.DataError(f"{str(data)!r} is too large to relate its columns to segments")
         (variable,) = records.schema

@@ -25,7 +25,7 @@ from twoway.model.pmf import JointPMF, check_pmf, pmf_of
 from twoway.notebook import page_template
 from twoway.schema import Variable
 from twoway.segmentation.segments import Segments
-from twoway.storage.atomic_files import atomic_file, check_file_path
+from twoway.storage.atomic_files import check_file_path, write_text_file
 from twoway.uncertainty.bootstrap import Bootstrap
 from twoway.uncertainty.observed_tables import LEAST_REPLICATES
 
@@ -100,8 +100,7 @@ def explore(
     text = render_page(describe_page(pmf, name if title is None else title, counts=counts))
     if path is None:
         return Page(text)
-    with atomic_file(path) as stream:
-        stream.write(text.encode())
+    write_text_file(path, text)
     return None
 
 

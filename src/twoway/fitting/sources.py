@@ -17,7 +17,7 @@ from twoway.data.binning import needs_bins
 from twoway.data.merging import merge_schemas
 from twoway.data.records import Records
 from twoway.data.stored_records import RecordSource
-from twoway.errors import DataError, TwowayError, check_whole_number, warn_caller
+from twoway.errors import DataError, TwowayError, check_whole_number, errors_at, warn_caller
 from twoway.schema import Schema, Variable
 from twoway.solvers.evidence import Evidence
 from twoway.tables.opening import open_source
@@ -89,17 +89,20 @@ def unite_sources(sources: Sequence[Any] | Mapping[str, Any], threads: int | Non
     named = sources if isinstance(sources, Mapping) else {f"sources[{n}]": source for n, source in enumerate(sources)}
     if not named:
         raise DataError("the list of sources is empty; give at least one")
-    opened = {name: _open_one_source(name, source) for name, source in named.items()}
+    opened = {}
+    for name, given in named.items():
+        try:
+            opened[name] = open_source(given)
+        except TwowayError as error:
+            raise type(error)(f"{name}: {error}") from error
     if len(opened) == 1:
         return United(next(iter(opened.values())), ())
     warnings: list[str] = []
     counted = [_counted_source(name, source, threads, warnings) for name, source in opened.items()]
     schema = counted[0].content.schema
     for source in counted[1:]:
-        try:
+        with errors_at(f"{source.name} does not match the sources before it"):
             schema = merge_schemas(schema, source.content.schema)
-        except DataError as error:
-            raise DataError(f"{source.name} does not match the sources before it: {error}") from error
     _check_sources_connected(counted)
     warnings += _source_contradictions(counted, schema)
     contents = [source.content for source in counted]
@@ -120,13 +123,6 @@ def unite_sources(sources: Sequence[Any] | Mapping[str, Any], threads: int | Non
     columns = contents[0].number_columns
     joined.number_columns = columns if all(part.number_columns == columns for part in contents) else {}
     return United(joined, tuple(warnings))
-
-
-def _open_one_source(name: str, given: Any) -> RecordSource | Tables:
-    try:
-        return open_source(given)
-    except TwowayError as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def _counted_source(name: str, source: RecordSource | Tables, threads: int | None, warnings: list[str]) -> _Source:

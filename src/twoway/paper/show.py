@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from twoway.errors import DataError
 from twoway.paper.results import Summary, results_file, summarize_results
 from twoway.paper.tables import DEFAULT_RELEASE, METRICS, Size, find_paper_tables
-from twoway.storage.atomic_files import atomic_file
+from twoway.storage.atomic_files import atomic_file, write_text_file
 from twoway.text import counted, markdown_table
 
 MARK = "<!-- Everything below this line is written by: twoway reproduce --page -->"
@@ -152,8 +152,8 @@ def show_in_files(summary: Summary, out: Path) -> list[Path]:
     """Write a table as JSON, Markdown and, if matplotlib is installed, as a plot; return the files."""
     stem = f"{summary['table']}-{summary['size']}"
     paths = [out / f"{stem}.json", out / f"{stem}.md"]
-    _show_in_file(paths[0], json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-    _show_in_file(paths[1], show_as_markdown(summary) + f"\n{_LEGEND}\n")
+    write_text_file(paths[0], json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text_file(paths[1], show_as_markdown(summary) + f"\n{_LEGEND}\n")
     if find_spec("matplotlib") is not None:
         paths.append(out / f"{stem}.png")
         _show_as_plot(summary, paths[2])
@@ -181,12 +181,7 @@ def show_on_page(page: Path, out: Path, size: Size, release: str = DEFAULT_RELEA
             parts += [f"## {section.rstrip()}", ""]
         else:
             parts += [f"## {experiment.name}", "", f"{experiment.title}. Not run.", ""]
-    _show_in_file(page, "\n".join(parts))
-
-
-def _show_in_file(path: Path, text: str) -> None:
-    with atomic_file(path) as stream:
-        stream.write(text.encode())
+    write_text_file(page, "\n".join(parts))
 
 
 def _show_as_plot(summary: Summary, path: Path) -> None:

@@ -63,6 +63,12 @@ def atomic_file(path: PathName) -> Iterator[BinaryIO]:
         raise OSError(error.errno, os.strerror(error.errno), str(meant)) from error
 
 
+def write_text_file(path: PathName, text: str) -> None:
+    """Write text to a file, whole or not at all."""
+    with atomic_file(path) as stream:
+        stream.write(text.encode())
+
+
 @contextmanager
 def lock_folder(path: PathName) -> Iterator[None]:
     """Wait until no other process that asks so works on a file of this folder; for what reads, changes and writes one.

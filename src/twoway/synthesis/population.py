@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.category_labels import Label, label_key
+from twoway.category_labels import Label, labels_of_one_kind
 from twoway.data.distribution import Distribution
 from twoway.data.files.formats import FilePath
 from twoway.data.files.writing import write_data_file_parts
@@ -22,7 +22,7 @@ from twoway.model.events import Event, Names
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.report import Monitor
-from twoway.schema import Schema, Variable
+from twoway.schema import Schema
 from twoway.solvers.watch import Watch
 from twoway.synthesis.exact import settle_exact_margins
 from twoway.synthesis.persons import Rule, check_person_rules, draw_persons, parse_person_rules
@@ -197,7 +197,7 @@ class Population(Shown):
         """Yield the persons a group at a time."""
         import pyarrow as pa
 
-        rows, labels = self._shuffled(), [_population_labels(variable) for variable in self.schema]
+        rows, labels = self._shuffled(), [pa.array(labels_of_one_kind(v.categories)) for v in self.schema]
         show = watch.counting("writing", len(rows))
         for start in range(0, len(rows), _ROWS_PER_GROUP):
             part = rows[start : start + _ROWS_PER_GROUP]
@@ -207,15 +207,6 @@ class Population(Shown):
             plain = [own if pa.types.is_string(own.dictionary.type) else own.dictionary_decode() for own in columns]
             yield pa.table(plain, names=list(self.schema.names))
             show(start + len(part))
-
-
-def _population_labels(variable: Variable) -> pa.Array:
-    """Return the labels of a variable in an array: those of several types become text."""
-    import pyarrow as pa
-
-    is_mixed = len({label_key(label)[0] for label in variable.categories}) > 1
-    labels: list[Label] = [repr(label) if is_mixed else label for label in variable.categories]
-    return pa.array(labels)
 
 
 def population(

@@ -18,7 +18,7 @@ from twoway.data.files.spreadsheets import spreadsheet_column
 from twoway.data.toml_text import toml_key, toml_value
 from twoway.errors import DataError, check_known, errors_at
 from twoway.schema import first_duplicate
-from twoway.storage.atomic_files import atomic_file
+from twoway.storage.atomic_files import write_text_file
 from twoway.tables.crosstabs.crosstabs import TableKind
 
 Role: TypeAlias = Literal["total", "base", "unweighted", "skip"]
@@ -122,8 +122,7 @@ class SheetLayout:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layout to a TOML file."""
-        with atomic_file(path) as stream:
-            stream.write(self.to_toml().encode())
+        write_text_file(path, self.to_toml())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SheetLayout:
