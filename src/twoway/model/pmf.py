@@ -415,7 +415,7 @@ class JointPMF(Tabulated):
         rng = np.random.default_rng(check_whole_number("seed", seed, 0))
         return frames.make_drawn_frame(self.schema.variables, self.trees.draw(n, rng), library or self.library)
 
-    def log_prob(self, source: Any) -> Floats:
+    def log_prob(self, source: Any, *, threads: int | None = None) -> Floats:
         """Return the logarithm of each record's probability, shape (n_records,); missing cells are summed out.
 
         Parameters
@@ -423,12 +423,14 @@ class JointPMF(Tabulated):
         source
             A frame, a 2-D array whose columns are the variables in order, a list of mappings or `Records`. Columns that
             are not in the schema are ignored; variables without a column count as missing.
+        threads
+            All cores by default.
         """
         from twoway.model.posterior import posterior_log_prob
 
-        return self._by_block(source, lambda block: posterior_log_prob(self.trees, block))
+        return self._by_block(source, lambda block: posterior_log_prob(self.trees, block), threads)
 
-    def memberships(self, source: Any, of: str | None = None) -> Floats:
+    def memberships(self, source: Any, of: str | None = None, *, threads: int | None = None) -> Floats:
         """Return Pr(component | record), shape (n_records, rank).
 
         A record with nothing observed has the weights. One that is impossible under the model has NaN, with a warning.
@@ -440,6 +442,8 @@ class JointPMF(Tabulated):
         of
             A variable: the memberships are those of the hidden variable that it is attached to. Only a model with
             several hidden variables needs it.
+        threads
+            All cores by default.
         """
         from twoway.model.imputation import warn_of_impossible
         from twoway.model.posterior import Posterior
@@ -450,18 +454,19 @@ class JointPMF(Tabulated):
                 f"memberships(records, of={self.schema.names[0]!r})"
             )
         index = 0 if of is None else self.schema.index(of)
-        memberships = self._by_block(source, lambda block: Posterior.of(self.trees, block).memberships(index))
+        memberships = self._by_block(source, lambda block: Posterior.of(self.trees, block).memberships(index), threads)
         warn_of_impossible(np.flatnonzero(np.isnan(memberships[:, 0])), "memberships are NaN")
         return memberships
 
-    def _by_block(self, source: Any, of_block: Callable[[Block], Floats]) -> Floats:
+    def _by_block(self, source: Any, of_block: Callable[[Block], Floats], threads: int | None = None) -> Floats:
         """Return what is calculated from each block of records, one record's row below the other's."""
         from twoway.model.records import records_for_model
 
         def per_block(block: Block) -> list[Floats]:
             return [of_block(block)]
 
-        return np.concatenate(records_for_model(self.schema, source).map_reduce(per_block, operator.add))
+        records = records_for_model(self.schema, source)
+        return np.concatenate(records.map_reduce(per_block, operator.add, threads=threads))
 
     def impute(self, frame: Any, how: How = "mode", *, seed: int = 0) -> Any:
         """Return the frame with its missing cells filled; observed ones never change.

@@ -62,7 +62,8 @@ def _held_out_segment_count(search: Search, climb: Climb, seed: int) -> float:
         train, held = folds[number]
         fold = Search(train, 1)
         best = fold.best_of_replicate(climb.rank, n_starts=_N_STARTS, seed=[seed, number], first=climb.theta)
-        return held_out_scores(softened_segments(best.pmf(schema), fold.shares, train.total_weight), held)
+        # The folds themselves run side by side.
+        return held_out_scores(softened_segments(best.pmf(schema), fold.shares, train.total_weight), held, 1)
 
     if not folds:
         return math.nan

@@ -132,4 +132,5 @@ class Auto:
             seed=problem.seed,
             watch=watch,
             copies=float(sets.copies.mean()),
+            threads=evidence.threads,
         )

@@ -80,11 +80,11 @@ def held_out_without_zeros(fold: Records) -> Records:
     return fold if fold.weights is None else fold.take(np.flatnonzero(fold.weights))
 
 
-def held_out_scores(pmf: JointPMF, held_out: Records) -> tuple[Floats, Floats]:
+def held_out_scores(pmf: JointPMF, held_out: Records, threads: int | None) -> tuple[Floats, Floats]:
     """Return the log-likelihood of each held-out record that has a weight, and the weight."""
     weights = record_weights(held_out)
     has_weight = weights > 0
-    return pmf.log_prob(held_out)[has_weight], weights[has_weight]
+    return pmf.log_prob(held_out, threads=threads)[has_weight], weights[has_weight]
 
 
 def held_out_cell_scores(pmf: JointPMF, held_out: Records) -> Floats:

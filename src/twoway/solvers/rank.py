@@ -205,13 +205,16 @@ def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch
     ladders = [_RankLadder(replace(sets, records=train), _MOST_PASSES, seed, watch) for train, _ in folds]
     tried: dict[int, _RankTrial] = {}
 
+    def score(fit: Descent, held: Records) -> tuple[Floats, Floats]:
+        return held_out_scores(fit.pmf, held, evidence.threads)
+
     def try_rank(rank: int) -> bool:
         descents = ladders[0].climb(rank, *_SMOOTHINGS)
-        best, of_first = _rank_scores_in_halves(descents, folds[0][1])
+        best, of_first = _rank_scores_in_halves([score(descent, folds[0][1]) for descent in descents])
         amount, first = _SMOOTHINGS[best], descents[best]
         ladders[0].fits[rank] = first.pmf
         others = [ladder.climb(rank, amount)[0] for ladder in ladders[1:]]
-        of_others = [held_out_scores(fit.pmf, held) for fit, (_, held) in zip(others, folds[1:], strict=True)]
+        of_others = [score(fit, held) for fit, (_, held) in zip(others, folds[1:], strict=True)]
         held_out, fits = HeldOut.of_folds([of_first, *of_others]), [first, *others]
         if tried and all(is_one_component(fit.pmf) for fit in fits):  # this is rank 1, with more smoothing
             held_out = tried[1].held_out
@@ -242,12 +245,12 @@ def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch
     return RankChoice(rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
 
 
-def _rank_scores_in_halves(descents: Sequence[Descent], held: Records) -> tuple[int, tuple[Floats, Floats]]:
+def _rank_scores_in_halves(fits: Sequence[tuple[Floats, Floats]]) -> tuple[int, tuple[Floats, Floats]]:
     """Return which of several fits predicts best what was held out, and its scores and weights without that choice.
 
     They are those of the fit that predicts the other half of it best.
     """
-    of_fits, (weights, *_) = zip(*(held_out_scores(descent.pmf, held) for descent in descents), strict=True)
+    of_fits, (weights, *_) = zip(*fits, strict=True)
     scores, is_even = np.array(of_fits), np.arange(len(weights)) % 2 == 0
     by_even, by_odd = (int(np.argmax(scores @ (weights * half))) for half in (is_even, ~is_even))
     return int(np.argmax(scores @ weights)), (np.where(is_even, scores[by_odd], scores[by_even]), weights)

@@ -110,6 +110,7 @@ def choose_smoothing(
     coarse: bool = False,
     is_fixed: bool = False,
     copies: float = 1.0,
+    threads: int | None = None,
 ) -> SmoothingChoice:
     """Return the smoothing that predicts held-out records best.
 
@@ -129,6 +130,8 @@ def choose_smoothing(
         Whether the first amount is that of all variables together, so that only their own ones are chosen.
     copies
         How often a person is counted in the cells of a variable: once in records, but in each of its tables.
+    threads
+        Those by which held-out records are scored; all cores by default.
     """
     folds = held_out_folds(records, seed=seed)
     tried: dict[Smoothing, SmoothingTrial] = {}
@@ -140,7 +143,7 @@ def choose_smoothing(
             fits = [(refit(train, smoothing), held) for train, held in folds]
             if watch.interrupted:  # which cut the fits short
                 raise KeyboardInterrupt
-            held_out = HeldOut.of_folds(held_out_scores(*each) for each in fits)
+            held_out = HeldOut.of_folds(held_out_scores(*each, threads) for each in fits)
             of_cells = np.concatenate([held_out_cell_scores(*each) for each in fits])
             is_plain = all(is_one_component(pmf) for pmf, _ in fits)
             tried[smoothing] = SmoothingTrial(smoothing, held_out, is_plain, of_cells)

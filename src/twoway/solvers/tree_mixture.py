@@ -74,10 +74,12 @@ def fit_random_tree_mixture(
     sets = CellSets.of_records(records, threads)
     start = random_start(sets.schema, n_trees, sets.shares, seeds)
     start = fit_cells_by_em(sets, start, START_SMOOTHING, loop).pmf
-    return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol))
+    return fit_tree_mixture(records, start, smoothing, replace(loop, tol=TREE_TOL * loop.tol), threads)
 
 
-def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, loop: Loop) -> Descent:
+def fit_tree_mixture(
+    records: Records, start: JointPMF, smoothing: Smoothing, loop: Loop, threads: int | None = 1
+) -> Descent:
     """Return the mixture of trees that a mixture of independent variables leads to, by EM.
 
     ``smoothing.factors`` is the number of pseudo-records by which a tree is drawn to its component of the start, for
@@ -87,10 +89,13 @@ def fit_tree_mixture(records: Records, start: JointPMF, smoothing: Smoothing, lo
     data = _TreeMixtureData.of(records, smoothing, start)
     shapes_move = True
 
+    def of_start() -> Floats:
+        return (start.memberships(records, threads=threads) * data.weights[:, None]).T
+
     def advance(here: _TreeMixture | None) -> tuple[_TreeMixture, float]:
         nonlocal shapes_move
         if here is None or shapes_move:
-            memberships = (start.memberships(records) * data.weights[:, None]).T if here is None else here.memberships
+            memberships = of_start() if here is None else here.memberships
             following = data.with_new_shapes(memberships)
             if here is None or following.objective <= here.objective:
                 return following, following.objective
@@ -396,5 +401,5 @@ class _MixtureSearch:
         fitted = fit_random_tree_mixture(train, n_trees, Smoothing(amount, amount), self._seeds, loop, self._threads)
         if self._watch.interrupted:
             raise KeyboardInterrupt
-        scores, weights = held_out_scores(fitted.pmf, held)
+        scores, weights = held_out_scores(fitted.pmf, held, self._threads)
         return np.maximum(scores, _IMPOSSIBLE), weights

@@ -577,3 +577,20 @@ def test_records_are_drawn_in_the_library_that_was_fitted(tmp_path):
                 assert type(one.sample(3)).__module__.partition(".")[0] == library
     pmf.with_library("polars").save(tmp_path / "m")
     assert type(tw.load(tmp_path / "m").sample(3)).__module__.startswith("pandas")
+
+
+@pytest.mark.slow
+def test_one_thread_is_all_that_a_fit_takes_if_so_asked(monkeypatch):
+    """Also where it predicts held-out records, to choose the rank, the smoothing and the structure."""
+    records = tw.Records(draw_records(dirichlet_rows(4, 3, 2, seed=2), 600, observed=0.8, seed=1))
+    monkeypatch.setattr("twoway.data.records._BLOCK_CELLS", 100)
+    monkeypatch.setattr("twoway.parallel.usable_cores", lambda: 4)
+
+    def no_pool(workers, process):
+        raise AssertionError(f"{workers} threads")
+
+    monkeypatch.setattr("twoway.parallel._parallel_pool", no_pool)
+    with pytest.raises(AssertionError, match="4 threads"):
+        tw.fit(records)
+    for structure in ("single", "tree", "mixture"):
+        assert tw.fit(records, structure=structure, threads=1).report.converged

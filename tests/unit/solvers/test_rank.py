@@ -1,7 +1,5 @@
 """The choice of the rank: known ranks are found, and all candidates are reported."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -29,12 +27,11 @@ def test_few_records_show_the_rank_with_the_smoothing_that_suits_it():
     assert {one["smoothing"] for one in choice.candidates} == {4.0, 16.0, 64.0}
 
 
-def test_what_chose_the_smoothing_does_not_score_it(monkeypatch):
+def test_what_chose_the_smoothing_does_not_score_it():
     """The two halves of the first fold choose for each other; all of it chooses for the other folds."""
     scores = {"one": [0.0, -3.0, 0.0, -3.0, 0.0], "two": [-1.0, -1.0, -1.0, -1.0, -1.0]}
-    monkeypatch.setattr(rank_module, "held_out_scores", lambda name, _: (np.array(scores[name]), np.ones(5)))
-    fits = [SimpleNamespace(pmf=name) for name in scores]
-    best, (scored, weights) = rank_module._rank_scores_in_halves(fits, None)
+    fits = [(np.array(of_fit), np.ones(5)) for of_fit in scores.values()]
+    best, (scored, weights) = rank_module._rank_scores_in_halves(fits)
     assert best == 1
     assert scored.tolist() == [-1.0, -3.0, -1.0, -3.0, -1.0], "even ones ask for the first, odd ones for the second"
     assert weights.tolist() == [1.0] * 5
