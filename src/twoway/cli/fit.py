@@ -207,7 +207,10 @@ def _check_fit_command_questions(questions: list[str], source: Any) -> None:
 
     factors = [[[1 / len(variable)]] * len(variable) for variable in source.schema]
     uniform = tw.JointPMF([1.0], factors, source.schema)
-    list(answers_to_print(questions, lambda question: tw.ask(uniform, question_to_answer(source, question))))
+    try:
+        list(answers_to_print(questions, lambda question: tw.ask(uniform, question_to_answer(source, question))))
+    except tw.TwowayError as error:
+        raise type(error)(f"nothing was fitted: {error}") from error
 
 
 def _fit_command_text(learned: dict[str, Any]) -> str:
@@ -275,7 +278,8 @@ def _fit_command_hints(learned: dict[str, Any]) -> Iterator[str]:
         names = shortlist(many, _MOST_NAMES)
         yield f"more than {MANY_CATEGORIES} categories, so few records for each: {names}; {', '.join(ways)}"
     check = learned["check"]
-    # If structures were compared, the better one was used.
-    is_untried = learned["hidden"] == 1 and not learned["structure"]
-    if check is not None and is_untried and check["n_off"] > _MANY_OFF * check["n_compared"]:
-        yield "one hidden variable does not describe how these variables depend on each other; try --structure tree"
+    if check is not None and check["n_off"] > _MANY_OFF * check["n_compared"]:
+        # If structures were compared, the better one was used.
+        if learned["hidden"] == 1 and not learned["structure"]:
+            yield "one hidden variable does not describe how these variables depend on each other; try --structure tree"
+        yield f"twoway check {learned['model']} --data DATA lists the tables that are off"

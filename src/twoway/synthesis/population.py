@@ -95,8 +95,13 @@ class PopulationReport(Shown):
     seconds: float = field(default=0.0, compare=False)
 
     @classmethod
-    def _of(cls, schema: Schema, cells: TargetCells, weights: Floats, counts: Ints, began: float) -> PopulationReport:
-        """Return how well numbers of persons agree with targets; ``began`` is when the computation started."""
+    def _of(
+        cls, schema: Schema, cells: TargetCells, weights: Floats, counts: Ints, differ: bool, began: float
+    ) -> PopulationReport:
+        """Return how well numbers of persons agree with targets; ``began`` is when the computation started.
+
+        ``differ`` says that the tables count different people each, so that they need not agree.
+        """
         n, sums, targets = int(counts.sum()), cells.sums(counts), cells.targets
         goals = cells.goals(sums)
         off, worst_cells = cells.worst(sums)
@@ -109,8 +114,9 @@ class PopulationReport(Shown):
         warnings = []
         if is_off.any():
             worst = tables[int(np.where(is_off, off, 0.0).argmax())]
+            why = "count different people, as where cells are missing" if differ else "contradict each other"
             warnings.append(
-                "the tables contradict each other, or the model lacks persons that they need: "
+                f"the tables {why}, or the model lacks persons that they need: "
                 f"{np.count_nonzero(is_off)} of {len(targets)} tables are off by more than {_CONTRADICTING:.1%} of all "
                 f"persons in the best compromise found; the worst is {worst}"
             )
@@ -272,7 +278,7 @@ def population(
         margins, impossible = [], []
     with Watch.showing(monitor) as watch:
         pmf = _population_model(source, seed, threads, watch)
-        targets, known_rules = _population_targets_and_rules(source, pmf, tables, n, margins)
+        targets, known_rules, differ = _population_targets(source, pmf, tables, n, margins)
         rules = parse_person_rules(pmf.schema, impossible)
         check_person_rules(pmf.schema, rules, impossible, targets)
         rules += known_rules
@@ -284,7 +290,7 @@ def population(
         cells = cells.settled(weights)
         counts = round_weights(cells, weights, n, rng, watch)
         counts = settle_exact_margins(pmf.schema, cells, weights, counts, rng)
-    report = PopulationReport._of(pmf.schema, cells, weights, counts, began)
+    report = PopulationReport._of(pmf.schema, cells, weights, counts, differ, began)
     is_present = counts > 0
     return Population(pmf.schema, persons.codes[:, is_present], counts[is_present], report, pmf.library, seed=seed)
 
@@ -300,10 +306,13 @@ def _population_model(source: Any, seed: int, threads: int | None, watch: Watch)
     return pmf
 
 
-def _population_targets_and_rules(
+def _population_targets(
     source: Any, pmf: JointPMF, tables: Tables | PublishedTables | None, n: int, exact: list[Names]
-) -> tuple[list[Target], list[Rule]]:
-    """Return what the population must agree with, and the combinations that tables say nobody has."""
+) -> tuple[list[Target], list[Rule], bool]:
+    """Return what the population must agree with, and the combinations that tables say nobody has.
+
+    And whether the tables count different people each, as those of records with missing cells do.
+    """
     if tables is None and isinstance(source, Tables | PublishedTables):
         tables = source
     if tables is None and pmf.counts is not None:
@@ -312,13 +321,14 @@ def _population_targets_and_rules(
         if difference := pmf.schema.difference(tables.schema):
             raise DataError(f"the tables must have the same variables and categories as the model: {difference}")
         rules = [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in tables.rules]
-        return published_targets(tables, n, [*tables.exact, *exact]), rules
+        return published_targets(tables, n, [*tables.exact, *exact]), rules, False
     if tables is not None:
         pmf.schema.indices(tables.schema.names)  # `recoded` would leave out tables of unknown variables
-        return table_targets(tables.recoded(pmf.schema), n, exact), []
+        return table_targets(tables.recoded(pmf.schema), n, exact), [], bool(np.ptp(tables.totals) >= 1.0)
     if pmf.counts is None:
         raise DataError(
             "this model does not keep the tables that it was fitted to; give them as tables=…, or use sample, "
             "which draws records from the model without tables"
         )
-    return table_targets(pmf.counts.tables, n, exact, of_records=pmf.counts.singles.size > 0), []
+    of_records = pmf.counts.singles.size > 0
+    return table_targets(pmf.counts.tables, n, exact, of_records=of_records), [], of_records

@@ -300,6 +300,19 @@ def test_a_rule_against_a_table():
 # Contradictions
 
 
+@pytest.mark.parametrize("as_tables", [False, True])
+def test_tables_of_records_with_missing_cells_do_not_contradict_each_other(as_tables):
+    random = np.random.default_rng(1)
+    group = random.integers(0, 2, 2000)
+    a, b, c = (np.where(random.random(2000) < 0.8, group, 1 - group).astype(object) for _ in range(3))
+    b[(random.random(2000) < 0.6) & (a == 0)] = None
+    records = {"a": a, "b": b, "c": c}
+    population = tw.population(tw.count(records) if as_tables else tw.fit(records, rank=2), 2000)
+    (warning,) = population.report.warnings
+    assert warning.startswith("the tables count different people, as where cells are missing, or the model lacks")
+    assert "contradict" not in warning
+
+
 def test_tables_that_contradict_each_other():
     tables = tw.Tables.from_crosstabs(
         {
