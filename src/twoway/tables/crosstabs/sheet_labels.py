@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from twoway.category_labels import Label, label_key, plain_label
 from twoway.errors import DataError, unknown_name
 from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import is_missing_cell
+from twoway.tables.crosstabs.sheet_words import MarginRole, margin_in_words
 
 _NUMERIC = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
 
-def plain_sheet_labels(name: str, variable: str, labels: Iterable[Any]) -> list[Label]:
-    """Return labels of a variable as plain ones."""
-    plain = []
-    for label in labels:
-        if is_missing_cell(label):
+def read_sheet_side(
+    name: str, variable: str, raw_labels: Sequence[Any], schema: Schema | None
+) -> tuple[tuple[Label, ...], list[tuple[Label, int, MarginRole | None]]]:
+    """Return the categories of a variable of a table, and the label, the code and the role of each raw label.
+
+    A label of a margin has the code -1.
+    """
+    plain: dict[int, Label] = {}
+    for raw in raw_labels:
+        if id(raw) in plain:
+            continue  # the labels of rows and columns stand with each of their cells
+        if is_missing_cell(raw):
             raise DataError(f"table {name} has a category of {variable!r} without a label")
         try:
-            plain.append(plain_label(label.strip() if isinstance(label, str) else label))
+            plain[id(raw)] = plain_label(raw.strip() if isinstance(raw, str) else raw)
         except DataError as error:
             raise DataError(f"table {name}, a label of {variable!r}: {error}") from None
-    return plain
+    known = schema[variable] if schema is not None and variable in schema else None
+    categories: list[Label] = []
+    meant: dict[tuple[str, object], tuple[Label, int, MarginRole | None]] = {}
+    for label in plain.values():
+        if label_key(label) not in meant:
+            is_category = known is not None and known.find(label) is not None
+            role = None if is_category else margin_in_words(label, plain.values())
+            meant[label_key(label)] = label, -1 if role else len(categories), role
+            categories += [] if role else [label]
+    if not categories:
+        raise DataError(f"table {name} has no category of {variable!r} except totals")
+    meaning = {place: meant[label_key(label)] for place, label in plain.items()}
+    return tuple(categories), [meaning[id(raw)] for raw in raw_labels]
 
 
 def sheet_label_codes(schema: Schema, name: str, labels: Sequence[Label], where: str) -> list[int]:

@@ -13,12 +13,13 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from twoway.arrays import Bools, Floats, first_true, sums_by
-from twoway.category_labels import Label, label_key
+from twoway.category_labels import Label
 from twoway.errors import DataError
+from twoway.lazy_imports import nw, pd
 from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import Cell, cell_value, parse_cell, rounded_cells_unit
-from twoway.tables.crosstabs.sheet_labels import plain_sheet_labels, sheet_categories, sheet_label_codes
-from twoway.tables.crosstabs.sheet_words import MarginRole, margin_in_words
+from twoway.tables.crosstabs.sheet_labels import read_sheet_side, sheet_categories, sheet_label_codes
+from twoway.tables.crosstabs.sheet_words import MarginRole
 from twoway.text import counted, shortlist
 
 Key: TypeAlias = tuple[str, str]
@@ -224,31 +225,6 @@ class Sheet:
         return replace(self, categories=categories, margins=margins, **arrays), absent
 
 
-def read_sheet_side(
-    name: str, variable: str, raw_labels: Sequence[Any], schema: Schema | None
-) -> tuple[tuple[Label, ...], list[tuple[Label, int, MarginRole | None]]]:
-    """Return the categories of a variable of a table, and the label, the code and the role of each raw label.
-
-    A label of a margin has the code -1.
-    """
-    # The labels of rows and columns stand with each of their cells: check each object once.
-    different = {id(raw): raw for raw in raw_labels}
-    plain = plain_sheet_labels(name, variable, different.values())
-    keys = list(map(label_key, plain))
-    shown = dict(zip(keys, plain, strict=True))
-    known = schema[variable] if schema is not None and variable in schema else None
-    is_category = {key for key, label in shown.items() if known is not None and known.find(label) is not None}
-    roles = {
-        key: None if key in is_category else margin_in_words(label, shown.values()) for key, label in shown.items()
-    }
-    categories = [key for key, role in roles.items() if role is None]
-    if not categories:
-        raise DataError(f"table {name} has no category of {variable!r} except totals")
-    code_of = {key: code for code, key in enumerate(categories)}
-    meant = {id_: (shown[key], code_of.get(key, -1), roles[key]) for id_, key in zip(different, keys, strict=True)}
-    return tuple(shown[key] for key in categories), [meant[id(raw)] for raw in raw_labels]
-
-
 def check_sheet_key(key: object) -> Key:
     """Return a pair of two different variables' names, or raise."""
     if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(name, str) for name in key)):
@@ -263,7 +239,7 @@ def read_sheets(tables: Any, schema: Schema | None) -> list[Sheet]:
 
     Labels that the schema lists are categories, also if they look like a margin.
     """
-    if is_sheet_frame(tables):
+    if nw.dependencies.is_into_dataframe(tables):
         headers, columns = sheet_columns(tables, "in the frame")
         return read_long_sheets(dict(zip(headers, columns, strict=True)), schema)
     if isinstance(tables, Iterable) and not isinstance(tables, str | bytes):
@@ -285,20 +261,20 @@ def read_long_sheets(columns: Mapping[str, Sequence[Any]], schema: Schema | None
             f"one frame of many tables must have the columns {', '.join(LONG_COLUMNS)} and may have weight; "
             + (f"it lacks {shortlist(absent)}" if absent else f"it also has {shortlist(extra)}")
         )
-    lines: dict[Key, list[tuple[tuple[Any, Any], object]]] = {}
-    weights: dict[Key, set[Any]] = {}
+    lines: dict[Key, tuple[list[tuple[tuple[Any, Any], object]], set[Any]]] = {}
     weight_column = columns.get("weight", [None] * len(columns["value"]))
-    for *line, weight in zip(*(columns[name] for name in LONG_COLUMNS), weight_column, strict=True):
-        first, label, second, other_label, value = line
-        lines.setdefault((first, second), []).append(((label, other_label), value))
-        weights.setdefault((first, second), set()).add(weight)
+    for line in zip(*(columns[name] for name in LONG_COLUMNS), weight_column, strict=True):
+        first, label, second, other_label, value, weight = line
+        numbers, weights = lines.setdefault((first, second), ([], set()))
+        numbers.append(((label, other_label), value))
+        weights.add(weight)
     sheets = []
-    for key, numbers in lines.items():
+    for key, (numbers, weights) in lines.items():
         name = " × ".join(check_sheet_key(key))
-        if len(weights[key]) > 1:
-            raise DataError(f"table {name} has several weights {sorted(weights[key])}; it can have only one")
+        if len(weights) > 1:
+            raise DataError(f"table {name} has several weights {sorted(weights)}; it can have only one")
         sheet = Sheet.of_numbers(name, key, numbers, parse_cell, schema, is_pair=True)
-        sheets.append(replace(sheet, weight=weights[key].pop()))
+        sheets.append(replace(sheet, weight=weights.pop()))
     return sheets
 
 
@@ -323,7 +299,7 @@ def printed_numbers(name: str, variables: tuple[str, ...], numbers: Any) -> list
         keys, values, levels = numbers.index.tolist(), numbers.tolist(), list(numbers.index.names)
     elif isinstance(numbers, Mapping) and not hasattr(numbers, "columns"):
         keys, values, levels = list(numbers), list(numbers.values()), []
-    elif is_sheet_frame(numbers):
+    elif nw.dependencies.is_into_dataframe(numbers):
         return _printed_in_frame(name, variables, numbers)
     else:
         raise DataError(
@@ -359,20 +335,8 @@ def _printed_in_frame(name: str, variables: tuple[str, ...], frame: Any) -> list
     return [((row, header), raw) for header, column in cells for row, raw in zip(rows, column, strict=True)]
 
 
-def is_sheet_frame(source: Any) -> bool:
-    """Return whether something is a frame of a library that is supported."""
-    import narwhals as nw
-
-    # Checked first: narwhals refuses pandas frames with duplicate headers, which get an error of their own.
-    return nw.dependencies.is_pandas_dataframe(source) or isinstance(
-        nw.from_native(source, eager_only=True, pass_through=True), nw.DataFrame
-    )
-
-
 def sheet_columns(frame: Any, name: str) -> tuple[list[Any], list[list[Any]]]:
     """Return a frame's headers and its columns as lists."""
-    import narwhals as nw
-
     if nw.dependencies.is_pandas_dataframe(frame):
         if frame.index.nlevels > 1 or frame.columns.nlevels > 1:
             raise DataError(f"table {name} has labels of several levels; only one level in each direction is allowed")
@@ -387,8 +351,6 @@ def sheet_columns(frame: Any, name: str) -> tuple[list[Any], list[list[Any]]]:
 
 def sheet_index(frame: Any, key: Key, headers: list[Any], columns: list[list[Any]]) -> list[Any] | None:
     """Return the row labels in a pandas index, or None where the first column holds them."""
-    import narwhals as nw
-
     if (len(headers) > 1 and str(headers[0]) == key[0]) or not nw.dependencies.is_pandas_dataframe(frame):
         return None
     if (frame.index.name, frame.columns.name) == (key[1], key[0]):
@@ -396,8 +358,6 @@ def sheet_index(frame: Any, key: Key, headers: list[Any], columns: list[list[Any
             f"table {key[0]} × {key[1]}: the frame's own names have {key[1]!r} in rows and {key[0]!r} in columns; "
             f"name it {(key[1], key[0])!r} or transpose it"
         )
-    import pandas as pd
-
     is_default = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0 and frame.index.name is None
     n_words = sum(isinstance(raw, str) and cell_value(raw) is None for raw in columns[0])
     # One cell that is not a number is a typing error; half of them are labels.
