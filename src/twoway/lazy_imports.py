@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from twoway.errors import DataError
 
-__all__ = ["ds", "import_extra", "nw", "pa", "pc", "pd", "pl", "pq", "sge", "sqlglot"]
+__all__ = ["ds", "ibis", "import_extra", "nw", "pa", "pc", "pd", "pl", "pq", "sge", "sqlglot"]
 
 if TYPE_CHECKING:
+    import ibis
     import narwhals as nw
     import pandas as pd
     import polars as pl
@@ -33,9 +34,9 @@ else:
         def __getattr__(self, attribute: str) -> Any:
             return getattr(importlib.import_module(self._name), attribute)
 
-    nw, pd, pl, pa, sqlglot = map(_LazyModule, ["narwhals", "pandas", "polars", "pyarrow", "sqlglot"])
+    nw, pd, pl, pa = map(_LazyModule, ["narwhals", "pandas", "polars", "pyarrow"])
     pc, ds, pq = map(_LazyModule, ["pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"])
-    sge = _LazyModule("sqlglot.expressions")
+    ibis, sqlglot, sge = map(_LazyModule, ["ibis", "sqlglot", "sqlglot.expressions"])
 
 
 def import_extra(module: str, need: str, extra: str) -> Any:

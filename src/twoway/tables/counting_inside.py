@@ -22,6 +22,7 @@ from twoway.data.sql.database_table import DatabaseTable, database_table_errors
 from twoway.data.sql.grouping import grouped, grouped_sets
 from twoway.data.weights import LEAST_WEIGHT, MOST_COUNT, MOST_WEIGHT, WeightTotals
 from twoway.errors import DataError, UnknownNameError
+from twoway.lazy_imports import ibis, pa
 from twoway.schema import Schema
 from twoway.tables.counting import CountedSets, counting_step, sets_to_count
 from twoway.tables.flat_counts import flat_ranks, flat_starts
@@ -74,8 +75,6 @@ def _weighted_inside(rows: Any) -> Any:
 
     Weights that are refused weigh nothing. Squares are what `squared_weights` computes.
     """
-    import ibis
-
     people, each = (rows[what] if what in rows.columns else ibis.literal(1.0) for what in ("counts", "weights"))
     # PostgreSQL stops at a square that no float can hold.
     weight = people * ibis.ifelse((each >= LEAST_WEIGHT) & (each <= MOST_WEIGHT), each, 0.0)
@@ -89,7 +88,6 @@ def _add_up_inside(rows: Any) -> Mapping[str, Any]:
 
 def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schema, int, WeightTotals]:
     """Return categories, the number of records and what their weights add up to, from one query."""
-    import ibis
 
     def sums(rows: Any) -> Mapping[str, Any]:
         columns = {"w": rows.count()}
@@ -151,8 +149,6 @@ def _check_weights_inside(table: DatabaseTable, wide: Any, n_records: int) -> We
 
 def _weight_steps_inside(weight: Any, per_step: float) -> Any:
     """Return a weight in whole steps, halves to the even number, as numpy rounds."""
-    import ibis
-
     exact = weight * ibis.literal(per_step, "float64")
     below = exact.floor().cast("int64")
     rest = exact - below.cast("float64")
@@ -162,8 +158,6 @@ def _weight_steps_inside(weight: Any, per_step: float) -> Any:
 
 def _labels_inside(table: DatabaseTable, wide: Any) -> Any:
     """Return the labels of wide rows under the names of their columns."""
-    import pyarrow as pa
-
     columns = {name: f"c{place}" for place, name in enumerate(table.names) if f"c{place}" in wide.column_names}
     return pa.table({name: wide.column(column) for name, column in columns.items()})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.weights import effective_weights
 from twoway.errors import DataError, UnknownNameError
-from twoway.notebook import notebook_table
+from twoway.notebook import html_text, notebook_table
 from twoway.schema import Schema
 from twoway.tables.flat_counts import (
     NO_TOTAL,
@@ -394,7 +393,7 @@ class TableLayout:
     __hash__ = None  # type: ignore[assignment]  # arrays are compared by value
 
     def _repr_html_(self) -> str:
-        text = f"<p>{html.escape(repr(self).strip('<>'))}</p>"
+        text = f"<p>{html_text(repr(self).strip('<>'))}</p>"
         if not len(self):
             return text
         totals, more = self.totals[:MAX_ROWS], len(self) - MAX_ROWS
