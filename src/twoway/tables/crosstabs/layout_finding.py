@@ -19,7 +19,6 @@ from twoway.tables.crosstabs.grids import Grid, read_all_grids
 from twoway.tables.crosstabs.sheet_kinds import find_kind
 from twoway.tables.crosstabs.sheet_layout import Role, SheetLayout, TableBlock, TableLines
 from twoway.tables.crosstabs.sheet_lines import (
-    Ambiguous,
     Line,
     LineGroup,
     clean_line_label,
@@ -118,11 +117,9 @@ def _find_region_layout(region: Region, kind: TableKind | None) -> tuple[list[Ta
     _find_layout_totals(region, down, across)
     sides = []
     for lines, others, is_rows in ((down, across, True), (across, down, False)):
-        try:
-            _find_layout_overall(region, lines, others, is_rows)
-            sides.append(split_lines(lines, partial(_is_one_whole, region, others, is_rows)))
-        except Ambiguous as problem:
-            raise region.fail_line(problem.at, is_rows, str(problem)) from None
+        _find_layout_overall(region, lines, others, is_rows)
+        evidence, fail = partial(_is_one_whole, region, others, is_rows), partial(region.fail_line, is_rows)
+        sides.append(split_lines(lines, evidence, fail))
     kind = find_kind(region, sides, kind)
     name_groups(region, n_labels, [side.groups for side in sides])
     total = next((n for text in region.all_titles if (n := records_of_title(text))), None)
@@ -148,7 +145,7 @@ def _find_layout_totals(region: Region, down: list[Line], across: list[Line]) ->
             if (run := run_of_sum(values, rest)) is not None:
                 terms = " + ".join(repr(lines[term].path[0]) for term in run[1])
                 problem = f"{lines[run[0]].path[0]!r} is the sum {terms}: if it is a subtotal, skip it in a layout"
-                raise region.fail_line(lines[run[0]].at, lines is rows, problem)
+                raise region.fail_line(lines is rows, lines[run[0]].at, problem)
 
 
 def _find_layout_overall(region: Region, lines: list[Line], others: list[Line], is_rows: bool) -> None:
@@ -163,17 +160,15 @@ def _find_layout_overall(region: Region, lines: list[Line], others: list[Line], 
             tops.setdefault(line.path[0], []).append(line.at)
     across = [line.at for line in others if line.role is None]
     for line in alone:
-        own, *shown = (region.lines(at, across, is_rows) for at in ([line.at], *tops.values()))
-        own = own[0]
-        known = ~np.isnan([own, *(group.sum(axis=0) for group in shown)]).any(axis=0)
-        groups = [group[:, known] for group in shown]
+        numbers = [region.lines(at, across, is_rows) for at in ([line.at], *tops.values())]
+        known = ~np.isnan([group.sum(axis=0) for group in numbers]).any(axis=0)
+        own, *groups = (group[:, known] for group in numbers)
         # Who is in no group moves a few numbers beyond those of the groups.
-        is_mean = all(
-            ((group.min(0) - 1.5 <= own[known]) & (own[known] <= group.max(0) + 1.5)).mean() > 0.95 for group in groups
-        )
-        is_sum = all(np.allclose(group.sum(0), own[known], atol=1.0) for group in groups)
+        is_mean = all(((group.min(0) - 1.5 <= own) & (own <= group.max(0) + 1.5)).mean() > 0.95 for group in groups)
+        is_sum = all(np.allclose(group.sum(0), own, atol=1.0) for group in groups)
         if not known.any() or not (is_mean or is_sum):
-            raise Ambiguous(line.at, f"{line.path[0]!r} has no group, unlike other lines, and is not their total")
+            problem = f"{line.path[0]!r} has no group, unlike other lines, and is not their total"
+            raise region.fail_line(is_rows, line.at, problem)
         line.role, line.path = "total", ()
 
 
@@ -246,10 +241,7 @@ def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> 
             line.path = line.path[n_shared:]
             line.role = None if line.path else "total"
         mark_parent_lines(lines)
-        try:
-            groups, roles = split_lines(lines, lambda _: True)
-        except Ambiguous as problem:
-            raise region.fail_line(problem.at, False, str(problem)) from None
+        groups, roles = split_lines(lines, lambda _: True, partial(region.fail_line, False))
         if len(groups) != 1:
             return None
         group = groups[0]

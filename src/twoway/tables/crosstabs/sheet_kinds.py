@@ -8,13 +8,16 @@ from itertools import product
 
 import numpy as np
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, sums_by
 from twoway.tables.crosstabs.crosstabs import TableKind
 from twoway.tables.crosstabs.sheet_lines import LineGroup, LineGroups
 from twoway.tables.crosstabs.sheet_regions import Region
 from twoway.tables.crosstabs.sheet_sums import adds_up
 from twoway.tables.crosstabs.sheet_titles import kind_of_title
+from twoway.tables.crosstabs.sheets import Axes
 
+# The axes along which numbers of a kind add up to 100.
+_GIVEN: dict[TableKind, Axes] = {"row": (0,), "column": (1,), "joint": ()}
 _CHOOSE = re.compile(r"appl(y|ies)|select|several|multiple|mention|choose", re.IGNORECASE)
 
 
@@ -23,12 +26,11 @@ def find_kind(region: Region, sides: Sequence[LineGroups], declared: TableKind |
     rows, columns = (side.groups for side in sides)
     titles = " ".join((*region.all_titles, *(region.grid.cells[row][0] for row in region.header)))
     # For each kind, whether each group of rows adds up to 100.
-    fits: dict[TableKind, list[bool]] = {"row": [], "column": [], "joint": []}
-    for group in rows:
-        numbers = [region.numbers(group.inner, other.inner) for other in columns]
-        fits["row"].append(all(adds_up(own.sum(1), own) for own in numbers))
-        fits["column"].append(all(adds_up(own.sum(0), own) for own in numbers))
-        fits["joint"].append(all(adds_up(own.sum()[None], own) for own in numbers))
+    numbers = [[region.numbers(group.inner, other.inner) for other in columns] for group in rows]
+    fits = {
+        kind: [all(adds_up(sums_by(own, axes), own) for own in of_group) for of_group in numbers]
+        for kind, axes in _GIVEN.items()
+    }
     may_choose = any(group.names[:1] != [None] for group in rows) and (
         len(rows) > 1 or bool(_CHOOSE.search(" ".join([titles, *region.headings.values()]))) or declared == "column"
     )
@@ -107,7 +109,7 @@ def _check_kind_without_base(region: Region, sides: Sequence[LineGroups]) -> Non
         for lines, values in ((rows, numbers), (columns, numbers.T)):
             for place in _extra_to_hundred(values) if min(values.shape) > 1 and len(values) > 2 else ():
                 problem = "the other numbers add up to 100: say whether this is a base, or kind = 'counts'"
-                raise region.fail_line(lines.inner[place], lines is rows, problem)
+                raise region.fail_line(lines is rows, lines.inner[place], problem)
 
 
 def _extra_to_hundred(numbers: Floats) -> Iterator[int]:

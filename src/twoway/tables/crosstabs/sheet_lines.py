@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from twoway.errors import DataError
+from twoway.schema import first_duplicate
 from twoway.tables.crosstabs.sheet_layout import Role, TableLines
 from twoway.tables.crosstabs.sheet_words import plain_words, role_in_words, statistic_in_words
 
 Path = tuple[str, ...]
+Fail = Callable[[int, str], DataError]
+"""The error for a line at a place that may be read in two ways."""
 Evidence = Callable[[Sequence[Sequence[int]]], bool | None]
 """Whether groups of lines are parts of one whole (True), each a whole of its own (False), or not known (None)."""
-
-
-class Ambiguous(Exception):
-    """Lines that may be read in two ways; the text says which."""
-
-    def __init__(self, at: int, text: str) -> None:
-        super().__init__(text)
-        self.at = at
 
 
 @dataclass
@@ -88,9 +83,10 @@ def clean_line_label(text: str) -> str:
 
 def mark_statistic_lines(lines: list[Line]) -> None:
     """Take the names of statistics out of the paths, and skip lines of shares beside counts, and of errors."""
-    depth = max((len(line.path) for line in lines), default=0)
+    labelled = [line for line in lines if line.path]
+    depth = max((len(line.path) for line in labelled), default=0)
     for level in (-1, 0):
-        texts = [line.path[level] for line in lines if line.path]
+        texts = [line.path[level] for line in labelled]
         kinds = [statistic_in_words(text) for text in texts]
         roles = [role_in_words(text, texts) for text in texts]
         is_statistic = [kind is not None or role == "skip" for kind, role in zip(kinds, roles, strict=True)]
@@ -99,10 +95,7 @@ def mark_statistic_lines(lines: list[Line]) -> None:
         if depth == 1 and not {"count", "share"} & set(kinds):
             continue
         statistic = "count" if "count" in kinds else "share"
-        for line in lines:
-            if not line.path:
-                continue
-            kind = statistic_in_words(line.path[level])
+        for line, kind in zip(labelled, kinds, strict=True):
             line.path = line.path[:-1] if level else line.path[1:]
             if kind != statistic:
                 line.role = "skip"
@@ -127,7 +120,7 @@ def mark_parent_lines(lines: list[Line]) -> None:
             line.role = "total"
 
 
-def split_lines(lines: Sequence[Line], evidence: Evidence) -> LineGroups:
+def split_lines(lines: Sequence[Line], evidence: Evidence, fail: Fail) -> LineGroups:
     """Return the groups of lines, each with its variables, and the roles of lines that belong to all of them."""
     plain = [line for line in lines if line.role is None]
     alone = [line for line in lines if line.role == "total" and not line.path]
@@ -135,8 +128,8 @@ def split_lines(lines: Sequence[Line], evidence: Evidence) -> LineGroups:
         roles = {line.at: line.role for line in lines if line.role and line is not alone[0]}
         return LineGroups([LineGroup([], [(alone[0].at, ())])], roles)
     if not plain:
-        raise Ambiguous(lines[0].at if lines else 0, "there are no rows or columns of categories, only totals")
-    groups = list(_split_plain_lines([(line.at, line.path) for line in plain], evidence))
+        raise fail(lines[0].at if lines else 0, "there are no rows or columns of categories, only totals")
+    groups = list(_split_plain_lines([(line.at, line.path) for line in plain], evidence, fail))
     shared: dict[int, Role] = {}
     for line in lines:
         if line.role is None:
@@ -154,24 +147,21 @@ def split_lines(lines: Sequence[Line], evidence: Evidence) -> LineGroups:
         elif line.role in ("skip", "total"):
             shared[line.at] = "skip"
         else:
-            raise Ambiguous(line.at, f"the base {'/'.join(line.path)!r} belongs to no group of rows or columns")
+            raise fail(line.at, f"the base {'/'.join(line.path)!r} belongs to no group of rows or columns")
     return LineGroups(groups, shared)
 
 
-def _split_plain_lines(lines: Sequence[tuple[int, Path]], evidence: Evidence) -> Iterator[LineGroup]:
+def _split_plain_lines(lines: Sequence[tuple[int, Path]], evidence: Evidence, fail: Fail) -> Iterator[LineGroup]:
     lengths = {len(path) for _, path in lines}
     if lengths == {0}:
-        yield LineGroup([], [(at, ()) for at, _ in lines])
+        yield LineGroup([], [*lines])
         return
     if 0 in lengths:
-        at = next(at for at, path in lines if not path)
-        raise Ambiguous(at, "it has numbers but no label")
+        raise fail(next(at for at, path in lines if not path), "it has numbers but no label")
     if lengths == {1}:
-        twice = [label for label, n in Counter(path[0] for _, path in lines).items() if n > 1]
-        if twice:
-            at = [at for at, path in lines if path[0] == twice[0]][1]
-            raise Ambiguous(at, f"duplicate label {twice[0]!r}")
-        yield LineGroup([None], list(lines))
+        if (twice := first_duplicate(path[0] for _, path in lines)) is not None:
+            raise fail([at for at, path in lines if path[0] == twice][1], f"duplicate label {twice!r}")
+        yield LineGroup([None], [*lines])
         return
     tops: dict[str, list[tuple[int, Path]]] = {}
     for at, path in lines:
@@ -181,23 +171,21 @@ def _split_plain_lines(lines: Sequence[tuple[int, Path]], evidence: Evidence) ->
         is_nested = evidence([[at for at, _ in own] for own in tops.values()])
         if is_nested is None:
             first, second = list(tops)[:2]
-            at = tops[second][0][0]
-            raise Ambiguous(
-                at,
+            raise fail(
+                tops[second][0][0],
                 f"{first!r} and {second!r} have the same labels below them: they may be two variables, or two "
                 "categories of one",
             )
         if is_nested:
-            inner = list(_split_plain_lines(next(iter(tops.values())), evidence))
+            inner = list(_split_plain_lines(next(iter(tops.values())), evidence, fail))
             if len(inner) == 1:
                 named = [(at, (path[0].removesuffix(":"), *path[1:])) for at, path in lines]
                 yield LineGroup([None, *inner[0].names], named)
                 return
     for top, own in tops.items():
-        if any(not path for _, path in own):
-            at = next(at for at, path in own if not path)
-            raise Ambiguous(at, f"{top!r} has no label below it, where others have one")
-        for group in _split_plain_lines(own, evidence):
+        if bare := [at for at, path in own if not path]:
+            raise fail(bare[0], f"{top!r} has no label below it, where others have one")
+        for group in _split_plain_lines(own, evidence, fail):
             if group.names == [None]:
                 group.names = [top]
             yield group

@@ -58,7 +58,7 @@ class Region:
             f"{self.grid.place(row, column)}: {text}; `twoway tables read` and --layout can say what it is"
         )
 
-    def fail_line(self, at: int, is_rows: bool, text: str) -> DataError:
+    def fail_line(self, is_rows: bool, at: int, text: str) -> DataError:
         """Return the error for a row, or for a column."""
         return self.fail(text, row=at) if is_rows else self.fail(text, column=at)
 
@@ -69,13 +69,11 @@ class Region:
 
     def count_label_columns(self) -> int:
         """Return the number of columns at the left that hold labels."""
-        n = 1
-        while n < self.grid.width - 1:
-            texts = [self.grid.cells[row][n].strip() for row in self.body]
-            if any(text and not np.isnan(self.number_in(text, self.letters)) for text in texts) or not any(texts):
-                break
-            n += 1
-        return n
+        for column in range(1, self.grid.width - 1):
+            is_empty = not any(self.grid.cells[row][column].strip() for row in self.body)
+            if is_empty or any(not np.isnan(self.number(row, column)) for row in self.body):
+                return column
+        return max(self.grid.width - 1, 1)
 
     def find_number_columns(self, n_labels: int) -> list[int]:
         """Return the columns that have numbers."""
