@@ -5,6 +5,7 @@ A layout is found by `find_layout` or written by hand; it is one TOML file, and 
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from twoway.data.columns import read_toml
 from twoway.data.files.spreadsheets import spreadsheet_column
 from twoway.data.toml_text import toml_key, toml_value
-from twoway.errors import DataError, check_known, errors_at
+from twoway.errors import DataError, check_known, check_number, errors_at
 from twoway.schema import first_duplicate
 from twoway.storage.atomic_files import write_text_file
 from twoway.tables.crosstabs.crosstabs import TableKind
@@ -162,10 +163,9 @@ class SheetLayout:
             lines += [f"within = {toml_value(block.within)}"] if block.within else []
             for side in _SIDES:
                 roles = getattr(block, f"{side[:-1]}_roles")
-                places = {role: [place for place, own in roles.items() if own == role] for role in get_args(Role)}
-                lines += _layout_settings(
-                    {f"{role}_{side}": _layout_places_text(places[role], side) for role in places}
-                )
+                for role in get_args(Role):
+                    places = [place for place, own in roles.items() if own == role]
+                    lines += _layout_settings({f"{role}_{side}": _layout_places_text(places, side)})
             for side, other in (_SIDES, _SIDES[::-1]):
                 for group in getattr(block, side):
                     categories = [labels[0] if len(labels) == 1 else labels for labels in group.categories]
@@ -206,8 +206,8 @@ def _layout_list(content: Mapping[str, Any], what: str) -> list[Any]:
 
 
 def _layout_block(table: Any) -> TableBlock:
-    roles = {f"{role}_{side}": (role, side) for role in get_args(Role) for side in _SIDES}
-    settings = ["file", "sheet", "area", "kind", "total", "letters", "within", *_SIDES, *roles]
+    settings = ["file", "sheet", "area", "kind", "total", "letters", "within", *_SIDES]
+    settings += [f"{role}_{side}" for role in get_args(Role) for side in _SIDES]
     check_known("setting", settings, *_layout_mapping(table, "table"))
     given: dict[str, Any] = {name: str(table[name]) for name in ("file", "sheet", "area") if name in table}
     for side in _SIDES:
@@ -217,16 +217,13 @@ def _layout_block(table: Any) -> TableBlock:
                 groups.append(_layout_lines(group, side))
         given[side] = tuple(groups)
         given[f"{side[:-1]}_roles"] = {
-            place: role
-            for name, (role, own) in roles.items()
-            if own == side and name in table
-            for place in _layout_places(table[name], side)
+            place: role for role in get_args(Role) for place in _layout_places(table.get(f"{role}_{side}", []), side)
         }
     if "kind" not in table:
         raise DataError(f"it has no kind; the kinds are {', '.join(get_args(TableKind))}")
     total = table.get("total")
-    if total is not None and (isinstance(total, bool) or not isinstance(total, int | float) or total <= 0):
-        raise DataError(f"total must be a positive number; got {total!r}")
+    if total is not None:
+        check_number("total", total, "a positive number", lambda number: 0 < number < math.inf)
     within = _layout_labels(table.get("within", {}), "within")
     return TableBlock(
         kind=table["kind"], total=total, letters=bool(table.get("letters", False)), within=within, **given

@@ -201,6 +201,7 @@ def test_a_layout_says_what_a_sheet_leaves_open(tmp_path):
         ({"columns": [{"variables": ["sex"], "columns": "2-3", "labels": "1"}]}, "columns must be like 'B-D, F'"),
         ({"shape": 3}, "no setting 'shape'"),
         ({"total": -3}, "total must be a positive number"),
+        ({"total": float("inf")}, "total must be a positive number, not inf"),
         ({"rows": 3}, "table 1: rows must be a list; got 3"),
         ({"rows": [3]}, "rows 1: rows must be tables of settings; got 3"),
         ({"columns": [{"variables": ["sex"], "columns": "B-C", "categories": 7}]}, "categories must be a list; got 7"),
