@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -268,11 +269,7 @@ def _published_of_sheets(
     def finest(name: str, labels: Iterable[str]) -> set[Label]:
         return {member for label in labels for member in groups[name].get(label, (label,))}
 
-    all_of: dict[str, set[Label]] = {name: set() for name in groups}
-    for table in tables:
-        for name, labels in table.sides.items():
-            if name in groups:
-                all_of[name] |= finest(name, labels)
+    all_of = {name: finest(name, chain(*(table.sides.get(name, ()) for table in tables))) for name in groups}
     made = []
     for table in tables:
         within: dict[str, Labels] = dict(table.within)
@@ -292,10 +289,8 @@ def _published_of_sheets(
         made += as_published_tables(lists)
         notes += lists.notes
     schema = find_published_schema(made, groups, is_typed=False)
-    published_tables = PublishedTables.of(
-        made, groups=groups, impossible=layout.impossible, exact=layout.exact, schema=schema
-    )
-    return published_tables.with_notes(notes)
+    rules: dict[str, Any] = {"groups": groups, "impossible": layout.impossible, "exact": layout.exact}
+    return PublishedTables(schema, tuple(made), **rules, reading_notes=tuple(dict.fromkeys(notes)))
 
 
 def _published_of_sheet(table: SheetTable, within: Mapping[str, Labels]) -> PublishedTable:

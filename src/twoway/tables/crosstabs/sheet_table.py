@@ -115,13 +115,12 @@ def check_sheet_labels(tables: Sequence[SheetTable]) -> None:
             lacking = [label for label in own if label not in table.categories[axis]]
             for code, label in enumerate(table.categories[axis]):
                 near = [absent for absent in lacking if _is_near_sheet_label(absent, label)] if label not in own else []
+                place = own.setdefault(label, table.place_of(axis, code))
                 if near:
                     raise DataError(
-                        f"{table.place_of(axis, code)}: the label {label!r} of {name!r} is nearly {near[0]!r}, in "
-                        f"{own[near[0]]}; write both the same way, or name the variables differently in a layout"
+                        f"{place}: the label {label!r} of {name!r} is nearly {near[0]!r}, in {own[near[0]]}; write "
+                        "both the same way, or name the variables differently in a layout"
                     )
-            for code, label in enumerate(table.categories[axis]):
-                own.setdefault(label, table.place_of(axis, code))
 
 
 def _plain_sheet_label(text: str) -> str:

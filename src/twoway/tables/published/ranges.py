@@ -43,11 +43,8 @@ def in_order_of_ranges(labels: tuple[Label, ...]) -> tuple[Label, ...]:
     >>> in_order_of_ranges(("15-64", "0-14", "65+")), in_order_of_ranges(("yes", "no"))
     (('0-14', '15-64', '65+'), ('yes', 'no'))
     """
-    ranges = [range_of_label(label) for label in labels]
-    known = [part for part in ranges if part is not None]
-    if len(known) < len(labels):
-        return labels
-    return tuple(labels[place] for place in sorted(range(len(labels)), key=lambda place: known[place]))
+    ranges = {label: own for label in labels if (own := range_of_label(label)) is not None}
+    return tuple(sorted(labels, key=lambda label: ranges[label])) if len(ranges) == len(labels) else labels
 
 
 def groups_of_ranges(sides: Sequence[Sequence[str]]) -> Mapping[str, tuple[str, ...]] | None:

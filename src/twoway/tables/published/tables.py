@@ -121,11 +121,11 @@ class PublishedTables:
             for name, labels in (groups or {}).items()
         }
         schema = find_published_schema(own, coarse) if schema is None else schema
-        check_known("variable", schema.names, *coarse, where=" with groups of categories")
         rules = tuple({name: published_labels(wanted) for name, wanted in rule.items()} for rule in impossible)
         return cls(schema, tuple(own), tuple(means), coarse, rules, tuple(map(published_labels, exact)))
 
     def __post_init__(self) -> None:
+        check_known("variable", self.schema.names, *self.groups, where=" with groups of categories")
         for table in self.tables:
             with errors_at(table.place()):
                 self._check_table(table)
@@ -231,10 +231,6 @@ class PublishedTables:
         """What was assumed of the tables, and how they were read."""
         empty = (empty_cells_notes(t.name, t.variables, t.categories, t.counts) for t in self.tables)
         return (*self.reading_notes, *chain.from_iterable(table.notes for table in self.tables), *chain(*empty))
-
-    def with_notes(self, notes: Iterable[str]) -> PublishedTables:
-        """Return the same with notes on how the tables were read."""
-        return replace(self, reading_notes=tuple(dict.fromkeys(notes)))
 
     @property
     def totals(self) -> Floats:
