@@ -246,17 +246,14 @@ def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> 
             return None
         group = groups[0]
     else:
-        factored = factor_wide_names(names, numbers)
-        if factored is None:
+        if (factored := factor_wide_names(names, numbers)) is None:
             return None
         paths, depth = factored
-        for place, path in enumerate(paths):
-            if path is None:
-                near = _layout_near_sum(numbers, rows, paths, place)
-                text = (
-                    f"{names[place]!r} is neither a cell nor the sum of cells{near}: say what it is, or skip its column"
-                )
-                raise region.fail(text, column=columns[place])
+        if None in paths:
+            place = paths.index(None)
+            near = _layout_near_sum(numbers, rows, paths, place)
+            problem = f"{names[place]!r} is neither a cell nor the sum of cells{near}"
+            raise region.fail(f"{problem}: say what it is, or skip its column", column=columns[place])
         lines_of = [(column, path) for column, path in zip(columns, paths, strict=True) if path is not None]
         roles = {column: "total" for column, path in lines_of if not any(path)}
         group = LineGroup([None] * depth, [(column, path) for column, path in lines_of if any(path)])
@@ -302,21 +299,17 @@ def factor_wide_names(names: Sequence[str], numbers: Floats) -> tuple[list[Label
     shape = [len(part) for part in labels]
     order = [place["_".join(combination)] for combination in product(*labels)]
     cells = numbers[:, order].reshape(len(numbers), *shape)
-    path_of: dict[int, Labels] = dict(zip(order, product(*labels), strict=True))
+    shown = [[*part] for part in labels]
     # A part that is the sum of the others is all of them.
     for axis, part in enumerate(labels):
-        for code, label in enumerate(part):
-            rest = np.delete(cells, code, axis + 1).sum(axis + 1)
-            own = cells.take(code, axis + 1)
-            if len(part) > 2 and own.any() and own.size > 2 and np.abs(own - rest).max() < 1e-9:
-                path_of = {
-                    at: tuple("" if i == axis and x == label else x for i, x in enumerate(path))
-                    for at, path in path_of.items()
-                }
-                cells = np.delete(cells, code, axis + 1)
-                labels[axis] = [other for other in part if other != label]
+        for code in range(len(part)) if len(part) > 2 else ():
+            own, others = cells.take(code, axis + 1), np.delete(cells, code, axis + 1)
+            if own.any() and own.size > 2 and np.abs(own - others.sum(axis + 1)).max() < 1e-9:
+                shown[axis][code], cells = "", others
+                del part[code]
                 break
-    sums = {("",) * len(labels): cells.sum(tuple(range(1, cells.ndim)))}
+    path_of: dict[int, Labels] = dict(zip(order, product(*shown), strict=True))
+    sums = {("",) * len(labels): sums_by(cells, [0])}
     for axis, part in enumerate(labels):
         by_code = sums_by(cells, [0, axis + 1])
         for code, label in enumerate(part):

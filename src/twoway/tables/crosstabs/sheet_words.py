@@ -20,19 +20,23 @@ _BASES = {"base", "n", "base n", "weighted base", "weighted n", "weighted total"
 _NOT_WEIGHTED = {"unweighted base", "unweighted n", "unweighted total", "unweighted sample", "unweighted"}
 _ROLES: tuple[tuple[MarginRole, set[str]], ...] = (("total", _TOTALS), ("base", _BASES), ("unweighted", _NOT_WEIGHTED))
 
-_TOTAL = re.compile(
-    r"(grand |sub)?totals?\b.*|all( (ages|people|persons|respondents|adults|sexes|groups|regions|voters|men|women))?"
-    r"|both sexes|overall|everyone|everybody|sum|row total|column total|insgesamt|gesamt|ensemble",
-)
-_BASE = re.compile(
-    r"(weighted |effective )?(base|sample)( size)?\b.*|n|\(?n ?= ?[\d, ]*\)?|number of (respondents|cases)"
-)
-_UNWEIGHTED = re.compile(r"unweighted.*|unwtd.*|base \(unweighted\).*")
 _OTHER_STATISTICS = re.compile(
     r"margins? of error.*|moe|±|\+/-|nets?\b.*|(top|bottom) ?-?\d.*|[tb]\db|average\b.*"
     r"|std\.? ?(error|dev).*|standard (error|deviation).*|s\.?e\.?|cv|mean\b.*|median\b.*|index|rank"
     r"|(expected|residual|cumulative|valid) .*|expected|residual|(lower|upper) .*|ci|p-value|sig\.?|annotation.*",
 )
+_PATTERNS: dict[Role, re.Pattern[str]] = {
+    "unweighted": re.compile(r"unweighted.*|unwtd.*|base \(unweighted\).*"),
+    "base": re.compile(
+        r"(weighted |effective )?(base|sample)( size)?\b.*|n|\(?n ?= ?[\d, ]*\)?|number of (respondents|cases)"
+    ),
+    "total": re.compile(
+        r"(grand |sub)?totals?\b.*|row total|column total"
+        r"|all( (ages|people|persons|respondents|adults|sexes|groups|regions|voters|men|women))?"
+        r"|both sexes|overall|everyone|everybody|sum|insgesamt|gesamt|ensemble"
+    ),
+    "skip": _OTHER_STATISTICS,
+}
 _COUNT = re.compile(
     r"count|counts|n|number|freq|frequency|frequencies|population|persons|people|cases|value|values|obs_value|estimate"
     r"|households|respondents|votes|obs|observations|no\.|size|weight"
@@ -83,10 +87,7 @@ def role_in_words(label: str, beside: Sequence[str]) -> Role | None:
         return known
     if words == "n":
         return None  # beside "yes"
-    for role, pattern in (("unweighted", _UNWEIGHTED), ("base", _BASE), ("total", _TOTAL), ("skip", _OTHER_STATISTICS)):
-        if pattern.fullmatch(words):
-            return role  # type: ignore[return-value]
-    return None
+    return next((role for role, pattern in _PATTERNS.items() if pattern.fullmatch(words)), None)
 
 
 def statistic_in_words(label: str) -> str | None:
