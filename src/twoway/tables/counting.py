@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from twoway.arrays import Floats, Ints
 from twoway.data.weights import squared_weights
 from twoway.errors import DataError
+from twoway.schema import Schema
 
 if TYPE_CHECKING:
     from twoway.data.stored_records import Block, RecordSource
-    from twoway.schema import Schema
 
 MAX_BYTES = 2**31
 """Counts larger than this, 2 GiB, are refused."""

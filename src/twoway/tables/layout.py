@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,8 @@ from twoway.tables.flat_counts import (
     flat_totals,
 )
 from twoway.tables.pair_graph import PairGraph
+from twoway.tables.privacy import Release
 from twoway.text import counted, crossed_text, shortlist
-
-if TYPE_CHECKING:
-    from twoway.tables.privacy import Release
 
 # Of a table's total and weight: their squares can be added.
 _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150

@@ -19,6 +19,7 @@ from twoway.data.weights import effective_weights
 from twoway.errors import DataError, FileFormatError, TwowayError, check_known
 from twoway.schema import Schema
 from twoway.storage.container import read_container, write_container
+from twoway.tables.counting import CountedSets, count_sets
 from twoway.tables.flat_counts import NO_TOTAL, flat_entries, flat_ranks, flat_starts, flat_totals
 from twoway.tables.layout import TableLayout
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
@@ -26,7 +27,6 @@ from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 if TYPE_CHECKING:
     from twoway.data.records import Records
     from twoway.data.stored_records import RecordSource
-    from twoway.tables.counting import CountedSets
     from twoway.tables.crosstabs.crosstabs import TableKind
     from twoway.tables.crosstabs.sheets import Key
 
@@ -107,8 +107,6 @@ class Tables(TableLayout):
         threads
             How many threads count; None for as many as there are cores.
         """
-        from twoway.tables.counting import count_sets
-
         columns, heaviest = dict(getattr(source, "number_columns", {})), source.weight_totals.largest
         return cls.of_counted(source.schema, count_sets(source, order, threads), heaviest, columns)
 

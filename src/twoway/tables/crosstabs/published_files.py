@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from twoway.category_labels import Label
 from twoway.errors import DataError, errors_at, unknown_name
 from twoway.tables.crosstabs.cells import parse_cell, rounded_cells_step
+from twoway.tables.crosstabs.crosstabs import TableKind
 from twoway.tables.crosstabs.grids import Grid, error_grid_file, read_all_grids, read_grids
 from twoway.tables.crosstabs.layout_finding import find_layout_in_grids
 from twoway.tables.crosstabs.sheet_layout import SheetLayout
@@ -36,9 +37,6 @@ from twoway.tables.published.table import (
 from twoway.tables.published.tables import PublishedTables, as_published_tables, find_published_schema
 from twoway.tables.tables import Tables
 from twoway.text import shortlist
-
-if TYPE_CHECKING:
-    from twoway.tables.crosstabs.crosstabs import TableKind
 
 # Margins of error are those of 90 % intervals, as census bureaus publish them.
 _MARGIN = 1.645

@@ -6,16 +6,14 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from twoway.tables.crosstabs.sheet_layout import NO_NAME
 from twoway.tables.crosstabs.sheet_lines import LineGroup, clean_line_label
+from twoway.tables.crosstabs.sheet_regions import Region
 from twoway.tables.crosstabs.sheet_titles import is_question_title, names_of_title
 from twoway.tables.crosstabs.sheet_words import plain_words, statistic_in_words, variable_in_words
 from twoway.text import shortlist
-
-if TYPE_CHECKING:
-    from twoway.tables.crosstabs.sheet_regions import Region
 
 _CROSSED = re.compile(r"\s*[×*\\/|]\s*|\s+x\s+|\s+(?:vs\.?)\s+|\s+(?:by)\s+", re.IGNORECASE)
 _FILE_NAME = re.compile(r"\s*×\s*|\s+(?:x|by|vs\.?)\s+|_(?:x|by|vs)_|--|__")
@@ -106,8 +104,8 @@ def _take_corner_names(region: Region, n_labels: int, groups: Sequence[list[Line
     ]
     slots = _unnamed_slots(groups)
     rows = [slot for slot in slots if slot.is_row]
-    crossed = _names_in_corner(corner[0])
-    if crossed and len(rows) == 1 and len(slots) == 2:
+    crossed = [part.strip() for part in _CROSSED.split(corner[0])]  # as in "age × vote"
+    if all(crossed) and len(rows) == 1 and len(crossed) == len(slots) == 2:
         for slot, name in zip(slots, crossed, strict=True):
             slot.group.names[slot.depth] = name
         return
@@ -118,9 +116,3 @@ def _take_corner_names(region: Region, n_labels: int, groups: Sequence[list[Line
     if len({id(slot.group) for slot in rows}) == 1 and len(named) == len(rows):
         for slot, name in zip(rows, named, strict=True):
             slot.group.names[slot.depth] = name
-
-
-def _names_in_corner(text: str) -> list[str]:
-    """Return the two variables that a corner, "age × vote", names; else an empty list."""
-    names = [part.strip() for part in _CROSSED.split(text)]
-    return names if len(names) == 2 and all(names) else []
