@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,16 @@ from twoway.text import plain_data
 RowKind = Literal["category", "net", "mean"]
 
 
-class BannerRow(NamedTuple):
+@dataclass(frozen=True)
+class BannerRow:
     """A row of a table."""
 
     label: Label
     kind: RowKind
 
 
-class BannerColumn(NamedTuple):
+@dataclass(frozen=True)
+class BannerColumn:
     """A column of a banner: a category of a variable; the first, of no variable, is the total."""
 
     variable: str
@@ -52,7 +54,8 @@ class BannerTable:
     """What it asks, in words, where that is known."""
     rows: tuple[BannerRow, ...]
     """Its categories, then nets, then the mean if it has numbers or an order."""
-    columns: tuple[BannerColumn, ...]
+    columns: tuple[BannerColumn, ...] = field(repr=False)
+    """The same for all tables of a banner."""
     observed: Floats
     """Shares of records, and means; NaN where the model keeps no counts or no record is in the column."""
     observed_low: Floats
@@ -134,18 +137,7 @@ class Tabulation(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain data, as JSON can hold them."""
-        parts = (*writing.NUMBERS, "higher_than", "records", "effective", "tests", "notes")
-        tables = [
-            {
-                "name": table.name,
-                "title": table.title,
-                "rows": [row._asdict() for row in table.rows],
-                **{name: getattr(table, name) for name in parts},
-            }
-            for table in self.tables
-        ]
-        columns = [column._asdict() for column in self.columns]
-        content: dict[str, Any] = plain_data({"columns": columns, "level": self.level, "tables": tables})
+        content: dict[str, Any] = plain_data({"columns": self.columns, "level": self.level, "tables": self.tables})
         return content
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -73,7 +73,7 @@ def test_what_is_modelled_is_what_the_model_answers():
 
 def test_the_mean_place_of_ordered_categories_says_what_it_is_a_mean_of():
     tables = tw.tabulate(MODEL, ["sport", "trust"], "sex")
-    assert tables["sport"].rows[-1] == ("Mean place, 1 to 3", "mean")
+    assert tables["sport"].rows[-1] == tw.BannerRow("Mean place, 1 to 3", "mean")
     assert tables["sport"].notes[0] == "the mean place counts 'never' as 1, …, 'often' as 3"
     assert "\nMean place, 1 to 3  " in str(tables)
     assert tables["trust"].rows[-1] == ("Mean", "mean")
