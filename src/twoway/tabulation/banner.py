@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import count, product
 from string import ascii_uppercase
 
 from twoway.category_labels import Label
@@ -92,19 +92,18 @@ def _banner_nest(schema: Schema, text: str) -> list[str]:
 def banner_heads(groups: Sequence[BannerGroup]) -> tuple[BannerColumn, ...]:
     """Return the heads of all columns, with letters."""
     heads = [(group.title, label) for group in groups for v in group.variables for label in v.categories]
-    return BannerColumn("", TOTAL, ""), *(BannerColumn(*head, _banner_letter(at)) for at, head in enumerate(heads))
+    lettered = zip(heads, _banner_letters(), strict=False)
+    return BannerColumn("", TOTAL, ""), *(BannerColumn(*head, letter) for head, letter in lettered)
 
 
-def _banner_letter(place: int) -> str:
-    """Return the letter of a column: A to Z, then AA, AB, …
+def _banner_letters() -> Iterator[str]:
+    """Yield the letters of columns: A to Z, then AA, AB, …
 
     Examples
     --------
-    >>> [_banner_letter(place) for place in (0, 25, 26, 701, 702)]
+    >>> letters = [letter for letter, _ in zip(_banner_letters(), range(703))]
+    >>> [letters[place] for place in (0, 25, 26, 701, 702)]
     ['A', 'Z', 'AA', 'ZZ', 'AAA']
     """
-    letters = ""
-    while place >= 0:
-        place, last = divmod(place, 26)
-        letters, place = ascii_uppercase[last] + letters, place - 1
-    return letters
+    for length in count(1):
+        yield from map("".join, product(ascii_uppercase, repeat=length))
