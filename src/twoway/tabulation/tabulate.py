@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Bools, Floats
 from twoway.checks.sampled_table import SampledRecords
 from twoway.checks.significance import SIGNIFICANT, holm_corrected
 from twoway.data.survey_design import Design
@@ -25,7 +25,7 @@ from twoway.questions.language import groups_to_parse, parse_terms
 from twoway.schema import Variable, first_duplicate
 from twoway.tabulation.banner import BannerGroup, banner_heads, opened_banner
 from twoway.tabulation.observed import ObservedColumns, ObservedSource
-from twoway.tabulation.result import BannerColumn, BannerRow, BannerTable, RowKind, Tabulation
+from twoway.tabulation.result import BannerColumn, BannerRow, BannerTable, Tabulation
 from twoway.text import shortlist
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 # The level of intervals of what was observed, where no replicates have another.
 LEVEL = 0.9
-# The scales on which rows of some kinds vary.
-_SCALES: tuple[tuple[tuple[RowKind, ...], Scale], ...] = ((("category", "net"), "probability"), (("mean",), "real"))
 
 
 def tabulate(
@@ -153,8 +151,8 @@ class _TabulatedQuestion:
     rows: tuple[BannerRow, ...]
     scores: Floats
     """(n_rows, n_categories): ones for the categories of a row, numbers for a mean."""
-    groups: Sequence[BannerGroup]
-    evidence: ObservedSource
+    parts: Sequence[ObservedColumns]
+    """What was observed of it in each group of columns."""
 
     @classmethod
     def of(
@@ -166,21 +164,20 @@ class _TabulatedQuestion:
         rows += [BannerRow(net, "net") for net in nets] + [BannerRow(label, "mean") for label in means]
         in_nets = [np.isin(np.arange(len(variable)), codes).astype(np.float64) for codes in nets.values()]
         scores = np.vstack([np.eye(len(variable)), *in_nets, *means.values()])
-        return cls(variable, tuple(rows), scores, groups, evidence)
+        return cls(variable, tuple(rows), scores, [evidence.of(variable, group) for group in groups])
 
     def table(self, pmf: JointPMF, boot: Bootstrap | None, level: float) -> BannerTable:
         """Return the table."""
-        heads = banner_heads(self.groups)
-        parts = [self.evidence.of(self.variable, group) for group in self.groups]
+        parts, heads = self.parts, banner_heads([part.group for part in self.parts])
         if not parts[0].sums.any():
             raise DataError(f"no record has a value of {self.variable.name!r}, so its table would have a base of zero")
         shares = ([part.shares(self.scores), *part.intervals(self.scores, level)] for part in parts)
         observed = np.concatenate(list(shares), axis=2)
         bases = np.concatenate([[part.records, part.effective] for part in parts], axis=1)
         modelled, notes = self._modelled(pmf, boot)
-        notes += self._notes(parts, bases[0], heads)
+        notes += self._notes(bases[0], heads)
         tests = tuple(part.test for part in parts if part.test is not None)
-        letters, variable = self._letters(parts, observed[0], heads), self.variable
+        letters, variable = self._letters(observed[0], heads), self.variable
         numbers: tuple[Any, ...] = (*observed, *modelled, letters, *bases, tests, tuple(dict.fromkeys(notes)))
         return BannerTable(variable.name, variable.label, self.rows, heads, *numbers)
 
@@ -191,11 +188,12 @@ class _TabulatedQuestion:
         """
         parts: list[Floats] = []
         notes: list[str] = []
-        for group in self.groups:
+        is_mean = np.array([row.kind == "mean" for row in self.rows])
+        scales: dict[Scale, Bools] = {"probability": ~is_mean, "real": is_mean}
+        for group in (part.group for part in self.parts):
             ends = np.full((3, len(self.rows), group.size), np.nan)
             ends[0] = self._shares(pmf, group, self.scores)
-            for kinds, scale in _SCALES:
-                is_row = np.array([row.kind in kinds for row in self.rows])
+            for scale, is_row in scales.items():
                 if boot is not None and is_row.any():
                     shares_of = partial(self._shares, group=group, scores=self.scores[is_row])
                     cells = self._cells(group, is_row) if scale == "probability" else ()
@@ -211,22 +209,20 @@ class _TabulatedQuestion:
         joint = joint[tuple(group.codes.values())].reshape(len(self.variable), -1)
         return np.asarray(scores @ share_in_groups(joint, joint.sum(axis=0)))
 
-    def _cells(self, group: BannerGroup, chosen: NDArray[np.bool_]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    def _cells(self, group: BannerGroup, chosen: Bools) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Return the event and the evidence of each share."""
         labels = np.array(self.variable.categories, dtype=object)
         events = [{self.variable.name: labels[scores > 0].tolist()} for scores in self.scores[chosen]]
         inner = [{v.name: label} for v in group.variables for label in v.categories] or [{}]
         return [(event, group.given | given) for event in events for given in inner]
 
-    def _letters(
-        self, parts: Sequence[ObservedColumns], observed: Floats, heads: Sequence[BannerColumn]
-    ) -> NDArray[np.str_]:
+    def _letters(self, observed: Floats, heads: Sequence[BannerColumn]) -> NDArray[np.str_]:
         """Return for each cell the letters of the columns of the same group than which it is higher."""
         letters = np.full(observed.shape, "", dtype=object)
         places: list[list[int]] = []
         p_values: list[float] = []
         n_before = 0
-        for part in parts:
+        for part in self.parts:
             if part.has_totals:
                 differences = part.differences(self.scores)
                 comparisons = np.argwhere(np.triu(np.isfinite(differences), 1))
@@ -240,15 +236,15 @@ class _TabulatedQuestion:
                 letters[row, high] += (" " if letters[row, high] else "") + heads[low].letter
         return letters.astype(str)
 
-    def _notes(self, parts: Sequence[ObservedColumns], records: Floats, heads: Sequence[BannerColumn]) -> Iterator[str]:
+    def _notes(self, records: Floats, heads: Sequence[BannerColumn]) -> Iterator[str]:
         """Yield what a reader of the table should know."""
         if self.rows[-1].kind == "mean" and self.variable.values is None:
             first, *_, last = self.variable.categories
             yield f"the mean place counts {first!r} as 1, …, {last!r} as {len(self.variable)}"
         if empty := [f"{head.variable} = {head.label}" for head, n in zip(heads, records, strict=True) if n == 0]:
             yield f"no record with {shortlist(empty, 4)} has a value of {self.variable.name!r}: base of zero"
-        if any(part.group.among and not part.is_known for part in parts):
+        if any(part.group.among and not part.is_known for part in self.parts):
             yield "nested columns show only modelled shares; observed shares in them need the records"
-        for part in parts:
+        for part in self.parts:
             if part.test is not None:
                 yield from part.sparse_notes()
