@@ -8,7 +8,7 @@ from browser.pages import assert_shows, card, click, labels, settle
 from random_models import numbered, random_pmf
 from reference.replicates import unpack
 
-from twoway.explorer.page import pack_page_replicates
+from twoway.explorer.page import describe_page_replicates
 from twoway.model.pmf import JointPMF
 from twoway.questions.answer import ask
 from twoway.schema import Schema, Variable
@@ -32,7 +32,7 @@ def random_boot(schema, rank, n, *, zeros=0.0, seed=0):
 
 def assert_intervals(page, boot, evidence):
     assert_shows(page, boot.pmf, evidence)
-    carried = unpack(pack_page_replicates(boot), boot).given(labels(boot.pmf.schema, evidence))
+    carried = unpack(describe_page_replicates(boot), boot).given(labels(boot.pmf.schema, evidence))
     tables = [carried.marginal(name) for name in boot.pmf.schema.names]
     shown = page.evaluate("twoway.intervals()")
     for end in ("low", "high"):
@@ -60,7 +60,7 @@ def test_intervals_follow_the_evidence(open_page):
     given = assert_intervals(page, boot, {1: {1}, 2: {0, 3}})
     mean = given.expect("rating")
     assert f"mean {mean:.3g} ({mean.low:.3g} to {mean.high:.3g})" in card(page, 0).locator(".mean").text_content()
-    chance = unpack(pack_page_replicates(boot), boot).prob({"vote": "yes", "region": ["a", "d"]})
+    chance = unpack(describe_page_replicates(boot), boot).prob({"vote": "yes", "region": ["a", "d"]})
     low, high = re.search(r"\(([\d.]+) to ([\d.]+)%\)", page.locator("#chance").text_content()).groups()
     assert [float(low), float(high)] == pytest.approx([100 * chance.low, 100 * chance.high], abs=0.501)
     # The dark line in the bar is where the interval is.
@@ -89,7 +89,7 @@ def test_the_difference_of_two_groups_has_an_interval(open_page):
     page.get_by_role("button", name="Compare with another group").click()
     click(page, 1, 1)
     settle(page)
-    carried = unpack(pack_page_replicates(boot), boot)
+    carried = unpack(describe_page_replicates(boot), boot)
     shown = page.evaluate("twoway.differences()")
     for place, label in enumerate((1, 2, 5)):
         expected = ask(carried, f"P(rating = {label} | vote = yes) - P(rating = {label} | vote = no)")
@@ -106,7 +106,7 @@ def test_the_difference_of_two_groups_has_an_interval(open_page):
 def test_components_and_impossible_evidence(open_page):
     boot = random_boot(Schema(tuple(Variable(f"v{n}", tuple("abc")) for n in range(3))), 2, 25, zeros=0.5, seed=3)
     page = open_page(boot, "#!view=components")
-    carried = unpack(pack_page_replicates(boot), boot)
+    carried = unpack(describe_page_replicates(boot), boot)
     low, high = carried.of(lambda pmf: pmf.weights, "probability")[1:]
     texts = page.locator("#kinds .range").all_text_contents()
     for text, *ends in zip(texts, low, high, strict=True):

@@ -1,5 +1,6 @@
 """The replicates that the explorer's page works with, unpacked as its script does it."""
 
+import base64
 from dataclasses import replace
 
 import numpy as np
@@ -11,17 +12,22 @@ from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 
 
-def unpack(packed, boot):
-    """Return a bootstrap with the replicates of a page; ``boot`` is what was packed."""
+def unpack(described, boot):
+    """Return a bootstrap with the replicates of a page; ``boot`` is what was described."""
     model = interval_angle(page_numbers(boot.pmf))
-    codes = np.frombuffer(packed.codes, np.uint8)
-    if packed.bits == 4:
+    codes, steps = (decoded(described[name]) for name in ("codes", "steps"))
+    if described["bits"] == 4:
         codes = np.column_stack([codes & 15, codes >> 4]).ravel()
-    most = 2 ** (packed.bits - 1) - 1
-    moved = codes[: (1 + packed.count) * model.size].reshape(-1, model.size).astype(np.float64) - most
-    numbers = interval_share(model + packed.steps.astype(np.float64)[page_columns(boot.pmf)] * moved)
+    most = 2 ** (described["bits"] - 1) - 1
+    moved = codes[: (1 + described["count"]) * model.size].reshape(-1, model.size).astype(np.float64) - most
+    numbers = interval_share(model + steps.astype(np.float64)[page_columns(boot.pmf)] * moved)
     center, *replicates = (JointPMF.from_trees(boot.pmf.schema, like(boot.pmf.trees, one)) for one in numbers)
     return replace(boot, center=center, replicates=tuple(replicates))
+
+
+def decoded(array):
+    """Return the numbers of an array of a page."""
+    return np.frombuffer(base64.b64decode(array["base64"]), f"<{array['kind']}")
 
 
 def like(trees, numbers):

@@ -7,7 +7,6 @@ import hashlib
 import html
 import os
 import re
-from dataclasses import dataclass
 from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
@@ -123,7 +122,7 @@ def describe_page(model: JointPMF | Bootstrap | Segments, title: str, *, counts:
         "counts": _describe_page_counts(pmf.counts, information) if counts and pmf.counts is not None else None,
         # A bit for each two variables that no table shows together; it is no count: pages without counts have it, too.
         "silent": None if is_silent is None else _page_array(np.packbits(is_silent, bitorder="little")),
-        "replicates": _describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
+        "replicates": describe_page_replicates(model) if isinstance(model, Bootstrap) else None,
         "segments": _describe_page_segments(model) if isinstance(model, Segments) else None,
         "links": page_links(information, LINKS),
     }
@@ -189,12 +188,6 @@ def _describe_page_segments(segments: Segments) -> dict[str, Any]:
     return {"names": [_page_text(name) for name in segments.names], "marks": segments.profile.marks.ravel().tolist()}
 
 
-def _describe_page_replicates(boot: Bootstrap) -> dict[str, Any]:
-    packed = pack_page_replicates(boot)
-    arrays = {"steps": _page_array(packed.steps), "codes": _page_array(packed.codes)}
-    return {"level": boot.level, "reflected": boot.reflected, "count": packed.count, "bits": packed.bits, **arrays}
-
-
 def _describe_page_counts(counts: Counts, information: Floats) -> dict[str, Any]:
     """Return the counts of each variable, and of the pairs that depend most, as many as half of `BUDGET` holds."""
     schema, largest = counts.schema, dict[tuple[int, ...], int]()
@@ -234,28 +227,16 @@ BUDGET = 320_000
 """Replicates take about this many bytes: as many bits per number, and then as many replicates, as that allows."""
 
 
-@dataclass(frozen=True)
-class PackedReplicates:
-    """How far replicates are from the model, in whole steps.
+def describe_page_replicates(boot: Bootstrap) -> dict[str, Any]:
+    """Return how far replicates are from the model, in whole steps, and how often intervals contain the truth.
+
+    All replicates are in 8 bits per number if they are few, else the first ones in 4 bits. At least 20 are kept,
+    whatever their size: fewer cannot give the ends of a 90 % interval.
 
     The distance is that of ``arcsin(sqrt(parameter))``, a scale on which chance moves all parameters of a component
-    about equally. A step is as long as needed for the farthest parameter in a column of a matrix.
-    """
-
-    count: int
-    """The number of replicates; the center comes before them."""
-    bits: int
-    """8 or 4 bits per number."""
-    steps: NDArray[np.float32]
-    """(n_columns,): the length of a step for each column of each matrix."""
-    codes: NDArray[np.uint8]
-    """(1 + count, n_numbers) numbers of steps, from ``-most``, the low bits of a byte first."""
-
-
-def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
-    """Return replicates as a page holds them: all in 8 bits per number if they are few, else the first ones in 4 bits.
-
-    At least 20 replicates are kept, whatever their size: fewer cannot give the ends of a 90 % interval.
+    about equally. A step is as long as needed for the farthest parameter in a column of a matrix: "steps" has its
+    length for each column of each matrix, (n_columns,). "codes" are numbers of steps, (1 + count, n_numbers), from
+    ``-most``, the low bits of a byte first; "count" is the number of replicates, before which the center comes.
     """
     model = interval_angle(page_numbers(boot.pmf))
     models = [boot.center, *boot.replicates]
@@ -273,7 +254,8 @@ def pack_page_replicates(boot: Bootstrap) -> PackedReplicates:
     if bits == 4:
         codes = np.append(codes, np.zeros(codes.size % 2, np.uint8)).reshape(-1, 2)
         codes = codes[:, 0] | codes[:, 1] << 4
-    return PackedReplicates(len(models) - 1, bits, steps, codes)
+    arrays = {"steps": _page_array(steps), "codes": _page_array(codes)}
+    return {"level": boot.level, "reflected": boot.reflected, "count": len(models) - 1, "bits": bits, **arrays}
 
 
 def page_numbers(pmf: JointPMF) -> Floats:

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reference.replicates import unpack
+from reference.replicates import decoded, unpack
 from typer.testing import CliRunner
 
 import twoway as tw
 from twoway.cli.app import make_app
 from twoway.datasets import dirichlet_rows
 from twoway.errors import DataError
-from twoway.explorer.page import describe_page, pack_page_replicates, page_labels, page_links, render_page
+from twoway.explorer.page import describe_page, describe_page_replicates, page_labels, page_links, render_page
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema, Variable
 from twoway.uncertainty.bootstrap import Bootstrap
@@ -104,9 +104,10 @@ def test_the_replicates_of_a_page_give_nearly_the_same_intervals(bits, share, mo
     boot = small_boot(40)
     n_numbers = (1 + len(boot.replicates)) * (1 + boot.pmf.weights.size + boot.pmf.stacked.size)
     monkeypatch.setattr("twoway.explorer.page.BUDGET", math.ceil(n_numbers * bits / 8))
-    packed = pack_page_replicates(boot)
-    assert (packed.bits, packed.count, len(packed.codes)) == (bits, 40, math.ceil(n_numbers * bits / 8))
-    several = unpack(packed, boot)
+    described = describe_page_replicates(boot)
+    assert (described["bits"], described["count"]) == (bits, 40)
+    assert len(decoded(described["codes"])) == math.ceil(n_numbers * bits / 8)
+    several = unpack(described, boot)
     for pair in (PMF.schema.names[:2], PMF.schema.names[2:]):
         exact, near = boot.marginal(pair), several.marginal(pair)
         wide = exact.high.array - exact.low.array
@@ -120,7 +121,7 @@ def test_replicates_with_zeros_stay_models():
     factor = np.array([[1.0, 0.0], [0.0, 1.0]])
     pmf = JointPMF([0.5, 0.5], [factor, factor], Schema((Variable("a", (0, 1)), Variable("b", (0, 1)))))
     boot = Bootstrap(pmf, (pmf,) * 20, pmf)
-    for one in unpack(pack_page_replicates(boot), boot).replicates:
+    for one in unpack(describe_page_replicates(boot), boot).replicates:
         np.testing.assert_array_equal(one.stacked, pmf.stacked)
 
 
