@@ -33,6 +33,7 @@ def write_segments(path: str | os.PathLike[str], tables: Mapping[str, Rows]) -> 
     """Write tables to a file, atomically: all of them to Excel and Markdown, the profiles alone to other files."""
     ending = check_segments_path(path)
     if ending in (".xlsx", ".md"):
+        tables = {title: rows for title, rows in tables.items() if rows}
         content = _segments_workbook(tables) if ending == ".xlsx" else _segments_markdown(tables).encode()
         with atomic_file(path) as stream:
             stream.write(content)
@@ -53,17 +54,12 @@ def _segments_workbook(tables: Mapping[str, Rows]) -> bytes:
     book = Workbook()
     look_of_head = {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#DCE6F1"}
     for title, rows in tables.items():
-        if not rows:
-            continue
         page = book.add_sheet(title)
         sheet, columns = page.sheet, list(rows[0])
         headings = [column.replace("_", " ") for column in columns]
         n_texts = sum(isinstance(rows[0][column], str) for column in columns)
-        sheet.freeze_panes(1, n_texts)
+        page.set_view(1, n_texts)
         sheet.set_row(0, 15 * max(1 + len(heading) // _LEAST_WIDTH for heading in headings))
-        sheet.set_landscape()
-        sheet.fit_to_pages(1, 0)
-        sheet.repeat_rows(0)
         for place, column in enumerate(columns):
             page.text(0, place, headings[place], **look_of_head, **({"align": "right"} if place >= n_texts else {}))
             widest = max((len(str(row[column])) for row in rows if isinstance(row[column], str)), default=0)
@@ -73,7 +69,7 @@ def _segments_workbook(tables: Mapping[str, Rows]) -> bytes:
                 if isinstance(value := row[column], str):
                     page.text(line, place, value)
                 elif value is not None:
-                    page.number(line, place, value, num_format=form)
+                    page.numbers(line, place, [value], num_format=form)
             if column.startswith("index"):
                 scale = {"type": "3_color_scale", "mid_type": "num", "mid_value": 100, "min_type": "num"}
                 scale |= {"min_value": 0, "max_type": "num", "max_value": 300}
@@ -85,8 +81,6 @@ def _segments_workbook(tables: Mapping[str, Rows]) -> bytes:
 def _segments_markdown(tables: Mapping[str, Rows]) -> str:
     parts = []
     for title, rows in tables.items():
-        if not rows:
-            continue
         columns = list(rows[0])
         table = [[markdown_text(column.replace("_", " ")) for column in columns]]
         table += [[_segment_cell_text(title, column, row[column]) for column in columns] for row in rows]

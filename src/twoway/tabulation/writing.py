@@ -193,15 +193,12 @@ def _excel_tables(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
         sheet.text(2, place, column.letter, align="center", bottom=1, font_color=_GREY, bg_color=_HEAD_SHADE)
     for row, column in np.ndindex(_HEAD_ROWS, _LABEL_COLUMNS):
         sheet.text(row, column, "", bg_color=_HEAD_SHADE, bottom=int(row == _HEAD_ROWS - 1))
-    sheet.sheet.freeze_panes(_HEAD_ROWS, _LABEL_COLUMNS)
+    sheet.set_view(_HEAD_ROWS, _LABEL_COLUMNS)
     labels = [str(row.label) for table in tabulation for row in table.rows]
     sheet.sheet.set_column(0, 0, min(max(map(len, [*labels, "Effective base"])) + 2, 45))
     sheet.sheet.set_column(1, 1, 14)
     sheet.sheet.set_column(2, 1 + len(columns), 11)
     sheet.sheet.outline_settings(symbols_below=False)
-    sheet.sheet.set_landscape()
-    sheet.sheet.fit_to_pages(1, 0)
-    sheet.sheet.repeat_rows(0, _HEAD_ROWS - 1)
     line = _HEAD_ROWS
     for table in tabulation:
         line = _excel_table(sheet, table, line) + 1
@@ -213,8 +210,7 @@ def _excel_table(sheet: WorkbookSheet, table: BannerTable, line: int) -> int:
     line += 1
     for name, numbers in table.bases.items():
         sheet.text(line, 0, name, italic=True)
-        for place, number in enumerate(numbers.tolist(), start=_LABEL_COLUMNS):
-            sheet.number(line, place, number, num_format="#,##0", italic=True)
+        sheet.numbers(line, _LABEL_COLUMNS, numbers.tolist(), num_format="#,##0", italic=True)
         line += 1
     parts = {name.replace("_", " "): getattr(table, name) for name in NUMBERS}
     parts = {name: numbers for name, numbers in parts.items() if np.isfinite(numbers).any()}
@@ -225,9 +221,8 @@ def _excel_table(sheet: WorkbookSheet, table: BannerTable, line: int) -> int:
             look: dict[str, Any] = {"top": 4} if is_first else {"font_color": _GREY}
             look |= {"bold": True} if is_first and row.kind != "category" else {}
             sheet.text(line, 0, row.label if is_first else "", **look)
-            sheet.text(line, 1, name, **look, **({"font_color": _GREY} if is_first else {}))
-            for at, number in enumerate(numbers[place].tolist(), start=_LABEL_COLUMNS):
-                sheet.number(line, at, number, num_format=number_format, **look)
+            sheet.text(line, 1, name, **look | {"font_color": _GREY})
+            sheet.numbers(line, _LABEL_COLUMNS, numbers[place].tolist(), num_format=number_format, **look)
             if not is_first:
                 sheet.sheet.set_row(line, None, None, {"level": 1})
             line += 1
@@ -242,16 +237,14 @@ def _excel_table(sheet: WorkbookSheet, table: BannerTable, line: int) -> int:
 def _excel_tests(sheet: WorkbookSheet, tabulation: Tabulation) -> None:
     for place, head in enumerate(("Question", "By", "F", "Degrees 1", "Degrees 2", "p-value")):
         sheet.text(0, place, head, bold=True, bottom=1, bg_color=_HEAD_SHADE)
-    sheet.sheet.freeze_panes(1, 0)
+    sheet.set_view(1)
     sheet.sheet.set_column(0, 1, 20)
-    sheet.sheet.fit_to_pages(1, 0)
     tests = [(table, test) for table in tabulation for test in table.tests]
     for line, (table, test) in enumerate(tests, start=1):
         sheet.text(line, 0, table.name)
         sheet.text(line, 1, test.variables[-1])
-        for place, number in enumerate((test.statistic, test.degrees, test.other_degrees), start=2):
-            sheet.number(line, place, number, num_format="0.00")
-        sheet.number(line, 5, test.p_value, num_format="0.0000")
+        sheet.numbers(line, 2, (test.statistic, test.degrees, test.other_degrees), num_format="0.00")
+        sheet.numbers(line, 5, [test.p_value], num_format="0.0000")
 
 
 def _excel_notes(sheet: WorkbookSheet, tabulation: Tabulation) -> None:

@@ -6,6 +6,7 @@ XlsxWriter writes them: maintained, without dependencies, and it does formats, p
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -51,13 +52,21 @@ class WorkbookSheet:
     def __init__(self, book: Workbook, sheet: Any) -> None:
         self.sheet, self.format = sheet, book.format
 
+    def set_view(self, n_head_rows: int, n_label_columns: int = 0) -> None:
+        """Keep the first rows and columns in view; print in landscape, one page wide, with these rows on each page."""
+        self.sheet.freeze_panes(n_head_rows, n_label_columns)
+        self.sheet.repeat_rows(0, n_head_rows - 1)
+        self.sheet.set_landscape()
+        self.sheet.fit_to_pages(1, 0)
+
     def text(self, row: int, column: int, text: object, **properties: Any) -> None:
         """Write text, or anything as text."""
         self.sheet.write_string(row, column, printable(text, None), self.format(**properties))
 
-    def number(self, row: int, column: int, number: float, **properties: Any) -> None:
-        """Write a number; an empty cell where there is none."""
-        if np.isfinite(number):
-            self.sheet.write_number(row, column, number, self.format(**properties))
-        else:
-            self.sheet.write_blank(row, column, None, self.format(**properties))
+    def numbers(self, row: int, column: int, numbers: Iterable[float], **properties: Any) -> None:
+        """Write numbers from a cell to the right; an empty cell where there is none."""
+        for place, number in enumerate(numbers, start=column):
+            if np.isfinite(number):
+                self.sheet.write_number(row, place, number, self.format(**properties))
+            else:
+                self.sheet.write_blank(row, place, None, self.format(**properties))
