@@ -111,22 +111,14 @@ class Average:
     stop_reason: StopReason
     """``CONVERGED`` only where all fits converged, ``DIRECT`` where none iterates."""
     parts: tuple[tuple[float, JointPMF], ...] = ()
-    """The share of each form, and the average of its fits."""
+    """Of an average of averages, the share of each and its model."""
 
     @classmethod
-    def of(cls, fits: Iterable[Descent]) -> Average:
-        """Return the average of fits, with equal shares."""
+    def of(cls, fits: Iterable[Descent | Average], shares: Sequence[float] | None = None) -> Average:
+        """Return the average of fits, with equal shares unless others are given."""
         fits = list(fits)
-        pmf = JointPMF.average([fit.pmf for fit in fits])
+        pmf = JointPMF.average([fit.pmf for fit in fits], shares)
         return cls(pmf, max(fit.n_iter for fit in fits), average_stop_reason(fit.stop_reason for fit in fits))
-
-    @classmethod
-    def of_forms(cls, averages: Sequence[Average], shares: Sequence[float]) -> Average:
-        """Return the mixture of averages with these shares, largest components first."""
-        models = [average.pmf for average in averages]
-        pmf = JointPMF.average(models, shares).sorted_by_weight()
-        reason = average_stop_reason(average.stop_reason for average in averages)
-        return cls(pmf, max(average.n_iter for average in averages), reason, tuple(zip(shares, models, strict=True)))
 
 
 def average_stop_reason(reasons: Iterable[StopReason]) -> StopReason:
@@ -217,7 +209,9 @@ class Averaging:
         """Return the average, the recipes of its fits with their shares, the largest first, and those compared."""
         shares, candidates = self._choose()
         averages = [Average.of(self._fit_all([self.records], recipe, self.n_starts)[0]) for recipe in shares]
-        return Average.of_forms(averages, list(shares.values())), shares, candidates
+        mixture = Average.of(averages, list(shares.values()))
+        parts = tuple(zip(shares.values(), (average.pmf for average in averages), strict=True))
+        return replace(mixture, pmf=mixture.pmf.sorted_by_weight(), parts=parts), shares, candidates
 
     @cached_property
     def _sample(self) -> Records:
