@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,31 +41,19 @@ def plot_table(table: BannerTable, *, ax: Axes | None = None) -> Axes:
     shares = (table.observed if table.is_observed else table.modelled)[places]
     if not np.isfinite(shares).any():
         raise DataError(f"the table of {table.name!r} has no shares to draw")
-    columns = [
-        _plot_table_column(column.variable, column.label, column.letter, n)
-        for column, n in zip(table.columns, table.records.tolist(), strict=True)
+    # Above a column: variable, label, letter and base.
+    heads = [
+        (drawn_label(column.variable, 12), drawn_label(column.label, 12), column.letter) for column in table.columns
     ]
+    bases = [f"n = {n:,.0f}" if np.isfinite(n) else "" for n in table.records.tolist()]
+    columns = ["\n".join(filter(None, (*head, base))) for head, base in zip(heads, bases, strict=True)]
     rows = [drawn_label(table.rows[place].label) for place in places]
     letters = table.higher_than[places]
     ax = drawing_axes(ax, 3.0 + 0.85 * len(columns), 2.2 + 0.3 * len(rows))
-    draw_heatmap(
-        ax,
-        100.0 * shares,
-        rows,
-        columns,
-        legend="observed share, %" if table.is_observed else "modelled share, %",
-        form=".0f",
-        marks=np.where(letters != "", np.char.add(" ", letters), ""),
-        bold=[table.rows[place].kind == "net" for place in places],
-        cmap="Blues",
-        vmin=0.0,
-        vmax=100.0,
-    )
+    legend = "observed share, %" if table.is_observed else "modelled share, %"
+    style: dict[str, Any] = {"form": ".0f", "cmap": "Blues", "vmin": 0.0, "vmax": 100.0}
+    marks = np.where(letters != "", np.char.add(" ", letters), "")
+    are_nets = [table.rows[place].kind == "net" for place in places]
+    draw_heatmap(ax, 100.0 * shares, rows, columns, legend=legend, marks=marks, bold=are_nets, **style)
     ax.set_title(drawn_label(written_title(table), 70), fontsize="medium", loc="left", fontweight="bold")
     return ax
-
-
-def _plot_table_column(variable: str, label: object, letter: str, n_records: float) -> str:
-    """Return the lines above a column: variable, label, letter and base."""
-    base = f"n = {n_records:,.0f}" if np.isfinite(n_records) else ""
-    return "\n".join(filter(None, (drawn_label(variable, 12), drawn_label(label, 12), letter, base)))
