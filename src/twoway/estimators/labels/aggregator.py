@@ -204,9 +204,9 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         places = self._places("annotator", self.annotators_, names)
         rows = LabelQuality(*(array[places] for array in self._rows))
         low, high = label_quality_interval(rows.matrices, rows.effective, level)
-        of_cells = [self.annotators_[places], self.classes_, self.classes_]
-        cells = pd.MultiIndex.from_product(of_cells, names=["annotator", "truth", "label"]).to_frame(index=False)
-        return cells.assign(probability=rows.matrices.ravel(), low=low.ravel(), high=high.ravel())
+        of_cells: Any = [self.annotators_[places], self.classes_, self.classes_]
+        index: pd.MultiIndex = pd.MultiIndex.from_product(of_cells, names=["annotator", "truth", "label"])
+        return index.to_frame(index=False).assign(probability=rows.matrices.ravel(), low=low.ravel(), high=high.ravel())
 
     def next_questions(self, n: int = 10, *, items: Any = None, annotators: Any = None) -> pd.DataFrame:
         """Return which items to ask about next, and whom: those whose label is expected to be most informative.
