@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -37,6 +38,9 @@ CONTRADICTION = "sources contradict each other"
 """How the warning begins where they do."""
 # So few records show little but chance.
 _FEW_RECORDS = 10.0
+# More dates or times than a month has days are hardly categories.
+_MANY_DATES = 31
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 
 Key = tuple[str, ...]
 
@@ -268,7 +272,15 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
             "put them into bins: twoway.Discretizer"
         )
         warn_caller(warnings[-1])
-    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in continuous]
+    moments = [v.name for v in records.schema if len(v) > _MANY_DATES and all(map(_DATE.match, map(str, v.categories)))]
+    if moments:
+        warnings.append(
+            f"dates or times, each of which is a category now: {shortlist(moments)}; "
+            "use parts of them, such as the year, the month or the hour"
+        )
+        warn_caller(warnings[-1])
+    named = {*continuous, *moments}
+    many = [v.name for v in records.schema if len(v) > max(50, 0.2 * records.n_records) and v.name not in named]
     if many:
         warnings.append(
             f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "

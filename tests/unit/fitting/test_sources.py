@@ -279,3 +279,18 @@ def test_weighted_records_are_tested_by_what_they_are_worth():
     rng = np.random.default_rng(77)
     sources = [Records(part(NAMES, 500, seed), weights=rng.random(500) * 1000 + 0.5) for seed in (1, 2)]
     assert not [one for one in unite_sources(sources).warnings if "contradict" in one]
+
+
+def test_fit_warns_of_a_category_for_each_moment():
+    days = pd.date_range("2024-01-01", periods=40)
+    frame = pd.DataFrame(
+        {"day": np.repeat(days, 20), "hour": np.repeat(days, 20) + pd.Timedelta("90min"), "a": [0, 1] * 400}
+    )
+    with pytest.warns(
+        UserWarning, match="dates or times, .*: 'day', 'hour'; use parts of them, such as the year"
+    ) as caught:
+        pmf = tw.fit(frame, rank=1, solver="em", starts=1)
+    assert caught[0].filename == __file__
+    assert str(caught[0].message) in pmf.report.warnings
+    few = tw.fit(frame.iloc[:600], rank=1, solver="em", starts=1)  # 30 days
+    assert not any("dates" in warning for warning in few.report.warnings)
