@@ -101,6 +101,15 @@ def arrow_frame(source: Any) -> Any:
     return pa.table(source)
 
 
+def eager_frame(frame: Any) -> nw.DataFrame[Any] | None:
+    """Return a frame in memory as one of narwhals, None for anything else."""
+    try:
+        found = nw.from_native(frame, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"names of columns must differ: {error}") from None
+    return found if isinstance(found, nw.DataFrame) else None
+
+
 def frame_columns(frame: Any, names: Sequence[str]) -> list[str]:
     """Return the names of the columns of a frame that can be filled; those of an array are ``names``."""
     if isinstance(frame, np.ndarray):
@@ -115,8 +124,8 @@ def frame_columns(frame: Any, names: Sequence[str]) -> list[str]:
 
 def frame_library(frame: Any) -> str:
     """Return the library of a frame: "pandas", "polars" or "pyarrow"; anything else is an error."""
-    native = nw.from_native(frame, eager_only=True, pass_through=True)
-    library = native.implementation.value if isinstance(native, nw.DataFrame) else None
+    found = eager_frame(frame)
+    library = None if found is None else found.implementation.value
     if library not in LIBRARIES:
         raise DataError(
             f"holes can be filled in pandas, polars and pyarrow frames and 2-D numpy arrays; got {type(frame).__name__}"

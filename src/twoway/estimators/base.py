@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from twoway.arrays import Bools, Floats
 from twoway.category_labels import Label, sort_labels
 from twoway.data.binning import Bins, bin_column, make_bins, needs_bins, number_to_bin, numbers_to_bin
-from twoway.data.frames import frame_in_memory
+from twoway.data.frames import eager_frame, frame_in_memory
 from twoway.data.merging import merge_schemas
 from twoway.data.missing import MissingLabels, Unseen
 from twoway.data.raw_columns import RawColumns, open_raw_columns
@@ -56,16 +56,6 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         return tags
 
-    @staticmethod
-    def _is_frame(X: Any) -> bool:
-        """Return whether X is a pandas, polars or pyarrow frame."""
-        import narwhals as nw
-
-        try:
-            return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
-        except nw.exceptions.DuplicateError as error:
-            raise DataError(f"names of columns must differ: {error}") from None
-
     def _open(self, X: Any, names: tuple[str, ...] | None) -> tuple[Any, RawColumns]:
         """Return X as a frame or an array, validated by scikit-learn, and its columns.
 
@@ -80,10 +70,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]
             in that order; missing or additional columns are an error that names them.
         """
         X = frame_in_memory(X)
-        if self._is_frame(X):
-            import narwhals as nw
-
-            frame = nw.from_native(X, eager_only=True)
+        if (frame := eager_frame(X)) is not None:
             known = None if names is None else getattr(self, "feature_names_in_", None)
             if known is not None and set(known) == set(frame.columns):
                 X = frame.select(list(known)).to_native()

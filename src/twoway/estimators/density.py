@@ -59,7 +59,7 @@ class JointPMFDensity(DensityMixin, JointPMFEstimator):  # type: ignore[misc]
             Records to choose form, rank and smoothing by; nothing else is learned from them. None holds out parts of X.
         """
         X = frames.frame_in_memory(X)
-        self._library = frames.frame_library(X) if self._is_frame(X) else "numpy"
+        self._library = "numpy" if frames.eager_frame(X) is None else frames.frame_library(X)
         records = self._read_training(X, sample_weight)[0]
         held_out = None if validation is None else self._read(validation)[1]
         self._fit_average(records, self._loss, forms=FORMS, held_out=held_out)

@@ -13,7 +13,7 @@ import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
 from twoway.category_labels import Label
-from twoway.data.frames import frame_columns, frame_in_memory, frame_number_kind
+from twoway.data.frames import eager_frame, frame_columns, frame_in_memory, frame_number_kind
 from twoway.data.records import Records
 from twoway.data.weights import read_weights
 from twoway.errors import DataError, check_known, check_whole_number
@@ -165,10 +165,8 @@ class SegmentOutcome(Shown):
 
 def people_frame(frame: Any) -> Any:
     """Return a frame of people as one of narwhals; anything else is an error."""
-    import narwhals as nw
-
-    people = nw.from_native(frame_in_memory(frame), eager_only=True, pass_through=True)
-    if not isinstance(people, nw.DataFrame):
+    people = eager_frame(frame_in_memory(frame))
+    if people is None:
         raise DataError(f"frame must be of pandas, polars or pyarrow, not {type(frame).__name__}")
     return people
 

@@ -178,6 +178,13 @@ def test_people_are_assigned_in_the_frame_that_came_in(people, found, make):
         found.assign(out)
 
 
+def test_columns_of_one_name_are_an_error_of_the_package(found):
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    for use in (found.assign, found.relate, found.pmf.impute):
+        with pytest.raises(tw.DataError, match="names of columns must differ"):
+            use(twice)
+
+
 def test_a_person_whom_the_model_rules_out_is_assigned():
     frame = pd.DataFrame({"a": ["x", "y"] * 30, "b": ["u", "v"] * 30, "c": ["s", "t"] * 30})
     found = tw.segments(frame, 2, replicates=0)
