@@ -76,7 +76,7 @@ def test_the_mean_place_of_ordered_categories_says_what_it_is_a_mean_of():
     assert tables["sport"].rows[-1] == tw.BannerRow("Mean place, 1 to 3", "mean")
     assert tables["sport"].notes[0] == "the mean place counts 'never' as 1, …, 'often' as 3"
     assert "\nMean place, 1 to 3  " in str(tables)
-    assert tables["trust"].rows[-1] == ("Mean", "mean")
+    assert tables["trust"].rows[-1] == tw.BannerRow("Mean", "mean")
     assert not any("mean place" in note for note in tables["trust"].notes)
 
 
