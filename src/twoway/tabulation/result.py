@@ -163,13 +163,13 @@ class Tabulation(Shown):
 
     def to_html(self) -> str:
         """Return the tables as a page."""
-        return writing.tabulation_page(self)
+        return writing.tabulation_html(self, is_page=True)
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return writing.tabulation_html(self)
+        return writing.tabulation_html(self, is_page=False)
 
 
 def tabulation_ending(path: str | os.PathLike[str]) -> str:
@@ -182,7 +182,7 @@ def tabulation_ending(path: str | os.PathLike[str]) -> str:
 _LONG = (".csv", ".tsv", ".parquet", ".arrow")
 _WRITERS: dict[str, Callable[[Tabulation], str | bytes]] = {
     ".xlsx": writing.tabulation_excel,
-    ".html": writing.tabulation_page,
+    ".html": Tabulation.to_html,
     ".md": writing.tabulation_markdown,
     ".txt": lambda tables: f"{tables}\n",
     ".json": lambda tables: json.dumps(tables.to_dict(), ensure_ascii=False, allow_nan=False) + "\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -142,20 +142,11 @@ def _markdown_head(column: BannerColumn, has_letters: bool) -> str:
 _FINALIZE = partial(printable, width=None)
 
 
-def tabulation_page(tabulation: Tabulation) -> str:
-    """Return the tables as a page."""
-    return _html_of_tables(tabulation.tables, written_notes(tabulation), is_page=True)
-
-
-def tabulation_html(tabulation: Tabulation) -> str:
-    """Return the first tables as a part of a page, such as a notebook."""
-    first = tabulation.tables[:_MOST_IN_NOTEBOOK]
-    more = len(tabulation) - len(first)
-    hidden = [f"… {counted(more, 'more table')}"] if more else []
-    return _html_of_tables(first, [*hidden, *written_notes(tabulation)], is_page=False)
-
-
-def _html_of_tables(tables: Sequence[BannerTable], notes: Sequence[str], *, is_page: bool) -> str:
+def tabulation_html(tabulation: Tabulation, *, is_page: bool) -> str:
+    """Return the tables as a page; or the first ones as a part of a page, such as a notebook."""
+    tables, notes = tabulation.tables, written_notes(tabulation)
+    if not is_page and (n_more := len(tables) - _MOST_IN_NOTEBOOK) > 0:
+        tables, notes = tables[:_MOST_IN_NOTEBOOK], [f"… {counted(n_more, 'more table')}", *notes]
     template = page_template("twoway.tabulation", "tables.html", _FINALIZE)
     functions = {"title_of": written_title, "banner_of": written_banner, "lines_of": written_lines}
     return template.render(tables=tables, notes=notes, is_page=is_page, **functions)
