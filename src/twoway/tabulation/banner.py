@@ -63,18 +63,17 @@ def opened_banner(schema: Schema, columns: Names) -> list[BannerGroup]:
     nests = [_banner_nest(schema, text) for text in texts]
     if (duplicate := first_duplicate([f" {WITHIN} ".join(nest) for nest in nests])) is not None:
         raise DataError(f"duplicate variable {duplicate!r} in columns")
-    groups = [BannerGroup(())]
-    n_columns = 0
-    for *outer, inner in nests:
-        variables = [schema[name] for name in outer]
-        for codes in product(*(range(len(variable)) for variable in variables)):
-            groups.append(BannerGroup((schema[inner],), tuple(zip(variables, codes, strict=True))))
-            n_columns += groups[-1].size
-            if n_columns > MOST_COLUMNS:
-                raise DataError(
-                    f"the banner has more than {MOST_COLUMNS:,} columns with {f' {WITHIN} '.join([*outer, inner])!r}; "
-                    "take fewer variables, or bin them"
-                )
+    groups, n_columns = [BannerGroup(())], 0
+    for nest in nests:
+        *outer, inner = (schema[name] for name in nest)
+        n_columns += math.prod(len(schema[name]) for name in nest)
+        if n_columns > MOST_COLUMNS:
+            raise DataError(
+                f"the banner has more than {MOST_COLUMNS:,} columns with {f' {WITHIN} '.join(nest)!r}; "
+                "take fewer variables, or bin them"
+            )
+        every_code = product(*(range(len(variable)) for variable in outer))
+        groups += [BannerGroup((inner,), tuple(zip(outer, codes, strict=True))) for codes in every_code]
     return groups
 
 
