@@ -87,8 +87,10 @@ class _RatingSearch:
         weights = weights[is_used] / weights[is_used].sum()
         recipe = replace(recipe, rank=best_rank, forms=tuple(compress(recipe.forms, is_used)), weights=weights)
         of_folds = zip(self.folds, zip(*compress(experts, is_used), strict=True), strict=True)
-        models = [RatingModel.of(recipe, experts_of_fold, fold.table) for fold, experts_of_fold in of_folds]
-        return replace(recipe, exponents=self._best_exponents(models)), tried
+        models = ((fold, RatingModel.of(recipe, of_fold, fold.table)) for fold, of_fold in of_folds)
+        parts, means = zip(*(model.parts(fold) for fold, model in models), strict=True)
+        joined = np.concatenate(parts, axis=1), self.points, np.concatenate(means), self.codes
+        return replace(recipe, exponents=fit_shape_exponents(*joined)), tried
 
     def _predictions(self, experts: Sequence[RatingExpert]) -> Floats:
         """Return the expected ratings by an expert of each fold, (n_held_out,)."""
@@ -126,9 +128,3 @@ class _RatingSearch:
         weights: Floats = nnls(matrix, target)[0]
         weights /= weights.sum()
         return weights
-
-    def _best_exponents(self, models: Sequence[RatingModel]) -> Floats:
-        """Return the exponents of the distribution's shape, given the model of each fold."""
-        of_folds = zip(self.folds, models, strict=True)
-        parts, means = zip(*(model.parts(fold) for fold, model in of_folds), strict=True)
-        return fit_shape_exponents(np.concatenate(parts, axis=1), self.points, np.concatenate(means), self.codes)

@@ -259,7 +259,8 @@ def ridge_sweeps(
     means[:, 0], means[:, 1], means[:, 2:] = mean, np.sqrt(penalty / bias_penalty), start
     penalties = np.array([bias_penalty, *[penalty] * start.shape[1]])
     while True:
-        vectors = _point_vectors(table, means, penalty)
+        moments = packed_vectors(means[:, :, np.newaxis] * means[:, np.newaxis, :])
+        vectors = RatingVectors(table.points, means, moments, penalty, _ERROR_SHARE * table.variance)
         yield vectors
         sums = vectors.sums(table.records, threads)
         squares, free = unpacked_vectors(sums.squares), [0, *range(2, size)]
@@ -269,11 +270,6 @@ def ridge_sweeps(
         matrices = squares[:, free][:, :, free] + np.diag(penalties)
         means = means.copy()
         means[:, free] = np.linalg.solve(matrices, right[:, :, np.newaxis])[:, :, 0]
-
-
-def _point_vectors(table: RatingTable, means: Floats, penalty: float) -> RatingVectors:
-    moments = packed_vectors(means[:, :, np.newaxis] * means[:, np.newaxis, :])
-    return RatingVectors(table.points, means, moments, penalty, _ERROR_SHARE * table.variance)
 
 
 # Symmetric matrices
