@@ -170,8 +170,7 @@ class Segments(Shown):
         >>> relations.outcomes("spent")["spent"].test.p_value < 0.001
         True
         """
-        people: dict[str, Any] = {"pmf": self.pmf, "names": self.names, "frame": frame, "weights": weights}
-        return SegmentRelations(**people, replicates=replicates, seed=seed, threads=threads, monitor=monitor)
+        return SegmentRelations(self.pmf, self.names, frame, weights, replicates, seed, threads, monitor)
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return all results as rows of named columns: "segments", "profiles", "means" and "number of segments".
@@ -260,11 +259,7 @@ class Segments(Shown):
         counts
             Whether to keep the two-way counts, as for `JointPMF.save`.
         """
-        described = {
-            "names": list(self.names),
-            "candidates": [plain_data(candidate) for candidate in self.candidates],
-            "quality": plain_data(self.quality),
-        }
+        described = plain_data({"names": self.names, "candidates": self.candidates, "quality": self.quality})
         write_model(path, self.pmf, {_ERRORS: self.errors}, counts=counts, described={"segments": described})
 
     @classmethod
