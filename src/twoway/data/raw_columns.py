@@ -238,7 +238,7 @@ def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:
     return pd.DataFrame({name: column_series(column) for name, column in columns.items()})
 
 
-def column_series(column: Any) -> Any:
+def column_series(column: Any) -> pd.Series[Any]:
     """Return a column of a mapping as a pandas Series that keeps whole numbers as they are, even beside a hole."""
     values = getattr(getattr(column, "type", None), "value_type", None)
     if values is not None and hasattr(column, "cast"):  # of a dictionary of Arrow pandas would lose the holes

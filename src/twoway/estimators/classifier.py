@@ -106,8 +106,7 @@ class JointPMFClassifier(ClassifierMixin, JointPMFEstimator):  # type: ignore[mi
         """Return the most probable class of each record; the most common class if it is impossible under the model."""
         shares = self.predict_proba(X)
         overall = self._overall_shares(self.pmf_)
-        labels: NDArray[Any] = self.classes_[np.where(np.isnan(shares), overall, shares).argmax(axis=1)]
-        return labels
+        return np.asarray(self.classes_[np.where(np.isnan(shares), overall, shares).argmax(axis=1)])
 
     def _read_labels(self, y: Any, n_records: int) -> Ints:
         """Return the class of each record, -1 where it is missing, and remember the classes."""

@@ -68,8 +68,7 @@ def long_table_cells(column: Any) -> pd.Series[Any]:
     """Return a column as a pandas Series that keeps its cells as they are."""
     if isinstance(column, str) or not hasattr(column, "__len__"):
         raise DataError(f"a column must be an array or a list, got {brief(column)}")
-    series: pd.Series[Any] = column_series(column)
-    return series
+    return column_series(column)
 
 
 def long_table_names(cells: Any, column: str, need: str) -> tuple[pd.Index, Ints]:

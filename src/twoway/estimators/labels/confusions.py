@@ -252,5 +252,4 @@ def _confusion_log_probs(table: LabelTable, held: Bools, smoothing: float, threa
     fit = _fit_confusions_from(train, train.votes, smoothing, threads)
     items, annotators, labels = table.item_codes[held], table.annotator_codes[held], table.label_codes[held]
     probabilities = fit.probabilities(train)[items]
-    logs: Floats = np.log(np.einsum("nk,nk->n", probabilities, fit.matrices[annotators, labels]))
-    return logs
+    return np.asarray(np.log(np.einsum("nk,nk->n", probabilities, fit.matrices[annotators, labels])))

@@ -79,8 +79,7 @@ def label_information(matrices: Floats, priors: Floats) -> Floats:
 
     ``matrices`` is (n_annotators, label, truth).
     """
-    information: Floats = expected_label_gains(priors[None], matrices)[0]
-    return information
+    return np.asarray(expected_label_gains(priors[None], matrices)[0])
 
 
 def expected_label_gains(probabilities: Floats, matrices: Floats) -> Floats:
@@ -94,8 +93,7 @@ def expected_label_gains(probabilities: Floats, matrices: Floats) -> Floats:
     labels = probabilities @ matrices.reshape(-1, n_classes).T
     gains = entr(labels).reshape(-1, n_annotators, n_labels).sum(axis=2)
     gains -= probabilities @ entr(matrices).sum(axis=1).T
-    positive: Floats = np.maximum(gains, 0.0)
-    return positive
+    return np.asarray(np.maximum(gains, 0.0))
 
 
 def best_questions(

@@ -26,8 +26,7 @@ _MOST_STEPS, _EXACT = 100, 1e-10
 def shape_means(means: Floats, points: Floats) -> Floats:
     """Return expected ratings moved away from the ends of the scale."""
     margin = _MARGIN * (points[-1] - points[0])
-    inside: Floats = np.clip(means, points[0] + margin, points[-1] - margin)
-    return inside
+    return np.asarray(np.clip(means, points[0] + margin, points[-1] - margin))
 
 
 def shape_of_users(users: Records, shares: Floats) -> Floats:
@@ -94,10 +93,8 @@ def fit_shape_exponents(parts: Floats, points: Floats, means: Floats, codes: Int
         return total / len(codes), (2.0 * _USUAL_RATINGS * away - gradient.sum(axis=1)) / len(codes)
 
     bounds = [(0.0, None)] * len(USUAL_EXPONENTS)
-    exponents: Floats = minimize(loss, USUAL_EXPONENTS, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return exponents
+    return np.asarray(minimize(loss, USUAL_EXPONENTS, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
 def _shape_variances(shares: Floats, points: Floats) -> Floats:
-    variances: Floats = shares @ points**2 - (shares @ points) ** 2
-    return variances
+    return np.asarray(shares @ points**2 - (shares @ points) ** 2)

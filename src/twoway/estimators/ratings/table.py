@@ -50,8 +50,7 @@ class RatingTable:
         """A number for each rating, ascending: the user's position times the number of items, plus the item's."""
         records = self.records
         user_of_cell = np.repeat(np.arange(records.n_records), np.diff(records.pointers))
-        keys: Ints = user_of_cell * len(self.items) + records.cells // self.n_points
-        return keys
+        return np.asarray(user_of_cell * len(self.items) + records.cells // self.n_points)
 
     @property
     def n_points(self) -> int:
@@ -66,8 +65,7 @@ class RatingTable:
     @cached_property
     def ratings(self) -> Floats:
         """The ratings in the order of the keys."""
-        ratings: Floats = self.points[self.records.cells % self.n_points]
-        return ratings
+        return np.asarray(self.points[self.records.cells % self.n_points])
 
     @cached_property
     def least_noise(self) -> float:
