@@ -145,7 +145,14 @@ class IntervalTable:
 
 
 def interval_ends(
-    estimate: Floats, center: Floats, replicates: Floats, level: float, scale: Scale, *, reflected: bool
+    estimate: Floats,
+    center: Floats,
+    replicates: Floats,
+    level: float,
+    scale: Scale,
+    reflected: bool,
+    scales: Floats | None = None,
+    degrees: int | None = None,
 ) -> Intervals:
     """Return the intervals of estimates, from replicates (n, …) around a center.
 
@@ -153,45 +160,30 @@ def interval_ends(
     differ from the center. Those of a model without smoothing are fits to other samples: they differ from the center
     as the estimate differs from the truth, and are reflected (the basic interval, which removes the bias of fitting
     chance). Both are computed on a scale on which the spread does not depend on the value, so that probabilities stay
-    between 0 and 1. The estimate itself is always inside.
+    between 0 and 1. The estimate itself is always inside; where nothing is known, so are all numbers.
+
+    Replicates of a survey's design give standard errors: a squared deviation counts ``scales`` times, and ``degrees``
+    are the degrees of freedom.
     """
     to, back = _SCALES[scale]
     here, middle, spread = to(estimate), to(center), to(replicates)
-    tail = 0.5 * (1.0 - level)
-    # Weibull's quantiles do not take the most extreme of few replicates for the limit of what is possible.
     with np.errstate(invalid="ignore"):
-        below, above = np.quantile(spread, [tail, 1.0 - tail], axis=0, method="weibull")
-        if reflected:
-            below, above = 2.0 * middle - above, 2.0 * middle - below
-        low, high = back(here + (below - middle)), back(here + (above - middle))
-    return _known_interval_ends(
-        estimate, low, high, np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
-    )
+        if scales is not None and degrees is not None:
+            from scipy.special import stdtrit
 
-
-def interval_by_error(
-    estimate: Floats, center: Floats, replicates: Floats, scales: Floats, degrees: int, level: float, scale: Scale
-) -> Intervals:
-    """Return the intervals of estimates by their standard errors: each squared deviation counts ``scales`` times."""
-    from scipy.special import stdtrit
-
-    to, back = _SCALES[scale]
-    here = to(estimate)
-    with np.errstate(invalid="ignore"):
-        reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(interval_variance(to(replicates) - to(center), scales))
-        low, high = back(here - reach), back(here + reach)
-    return _known_interval_ends(estimate, low, high, np.isfinite(reach) & np.isfinite(here))
-
-
-def _known_interval_ends(estimate: Floats, low: Floats, high: Floats, known: NDArray[np.bool_]) -> Intervals:
-    """Return intervals that contain the estimates, and all numbers where nothing is known."""
-    low, high = np.where(known, low, -np.inf), np.where(known, high, np.inf)
+            reach = stdtrit(degrees, 0.5 + 0.5 * level) * np.sqrt(np.tensordot(scales, (spread - middle) ** 2, axes=1))
+            below, above = -reach, reach
+        else:
+            tail = 0.5 * (1.0 - level)
+            # Weibull's quantiles do not take the most extreme of few replicates for the limit of what is possible.
+            below, above = np.quantile(spread, [tail, 1.0 - tail], axis=0, method="weibull")
+            if reflected:
+                below, above = 2.0 * middle - above, 2.0 * middle - below
+            below, above = below - middle, above - middle
+        low, high = back(here + below), back(here + above)
+    is_known = np.isfinite(spread).all(axis=0) & np.isfinite(here) & np.isfinite(middle)
+    low, high = np.where(is_known, low, -np.inf), np.where(is_known, high, np.inf)
     return Intervals(estimate, np.minimum(low, estimate), np.maximum(high, estimate))
-
-
-def interval_variance(deviations: Floats, scales: Floats) -> Floats:
-    """Return the variances of estimates, from the deviations of replicates (n, …)."""
-    return np.asarray(np.tensordot(scales, deviations**2, axes=1))
 
 
 def checked_interval_level(level: float) -> float:

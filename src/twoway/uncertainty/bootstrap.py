@@ -18,16 +18,7 @@ from twoway.data.records import Records
 from twoway.errors import DataError, FileFormatError, ImpossibleEvidenceError, check_whole_number
 from twoway.model.events import Event, Names
 from twoway.model.imputation import imputed_codes, imputed_frames, warn_of_impossible
-from twoway.model.intervals import (
-    Interval,
-    Intervals,
-    IntervalTable,
-    Scale,
-    checked_interval_level,
-    interval_by_error,
-    interval_ends,
-    interval_variance,
-)
+from twoway.model.intervals import Interval, Intervals, IntervalTable, Scale, checked_interval_level, interval_ends
 from twoway.model.mode import Mode
 from twoway.model.model_file import parse_model, parse_replicated_models, replicated_model_arrays, write_model
 from twoway.model.pmf import JointPMF, Tabulated
@@ -157,9 +148,8 @@ class Bootstrap(Tabulated):
             return Intervals(estimate, low, high)
         estimate, center = (np.asarray(question(pmf), dtype=np.float64) for pmf in (self.pmf, self.center))
         answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
-        if self.scales is not None and self.degrees is not None:
-            return interval_by_error(estimate, center, answers, self.scales, self.degrees, self.level, scale)
-        return interval_ends(estimate, center, answers, self.level, scale, reflected=self.reflected)
+        how = self.reflected, self.scales, self.degrees
+        return interval_ends(estimate, center, answers, self.level, scale, *how)
 
     def standard_error(self, question: Question | str) -> Floats:
         """Return the standard error of the answer to any question about a JointPMF: a number or an array.
@@ -182,7 +172,7 @@ class Bootstrap(Tabulated):
         answers = np.array([np.asarray(asked(pmf), dtype=np.float64) for pmf in self.replicates])
         if self.scales is None:
             return np.asarray(answers.std(axis=0, ddof=1))
-        return interval_variance(answers - center, self.scales) ** 0.5
+        return np.asarray(np.tensordot(self.scales, (answers - center) ** 2, axes=1) ** 0.5)
 
     def _number(self, question: Question, scale: Scale, about: Sequence[str], **options: Any) -> Interval:
         (value, low, high), note = self.answer(question, scale, about, **options)
