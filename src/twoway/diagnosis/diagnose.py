@@ -14,12 +14,6 @@ from twoway.checks.contradiction import find_contradiction
 from twoway.checks.fit_quality import FitQuality, fit_quality
 from twoway.data.stored_records import RecordSource
 from twoway.diagnosis import alternatives
-from twoway.diagnosis.alternatives import (
-    Alternatives,
-    distance_to_alternatives,
-    fit_alternatives,
-    tables_of_alternatives,
-)
 from twoway.diagnosis.conditions import SMALL, check_conditions
 from twoway.diagnosis.hidden import diagnose_hidden
 from twoway.diagnosis.verdict import ComponentNote, Diagnosis, MissingTable, verdict_by_findings, verdict_by_graph
@@ -100,7 +94,7 @@ def diagnose(
         if rank is None:
             rank = choose_rank_from(evidence, None, seed=seed, watch=watch).rank
         of_tables = evidence if records is None else Evidence(tables.schema, tables=tables, threads=threads)
-        fits = fit_alternatives(of_tables, rank, model, seed, watch)
+        fits = alternatives.fit_alternatives(of_tables, rank, model, seed, watch)
         findings = replace(findings, rank=rank, any_joint=fits.any_joint, converged=fits.converged)
         if records is not None:
             n_records = records.total_weight
@@ -137,7 +131,7 @@ def _tables_of_model(
     """Return a model's exact tables of the pairs named, and what it was fitted to; without pairs, of those fitted."""
     counts = pmf.counts if pairs is None else None
     if counts is not None and counts.published is None:
-        return tables_of_alternatives(pmf, PairGraph.of(counts.tables)), counts.tables
+        return alternatives.tables_of_alternatives(pmf, PairGraph.of(counts.tables)), counts.tables
     published = None if counts is None else counts.published
     available = np.full((len(pmf.schema), len(pmf.schema)), pairs is None and published is None)
     # Published tables show more pairs than there are counts of.
@@ -145,7 +139,7 @@ def _tables_of_model(
         if len(pair) != 2:
             raise DataError(f"a pair names two variables; got {shortlist(pmf.schema.names[index] for index in pair)}")
         available[pair, pair[::-1]] = True
-    return tables_of_alternatives(pmf, PairGraph(available, pmf.schema.sizes)), published
+    return alternatives.tables_of_alternatives(pmf, PairGraph(available, pmf.schema.sizes)), published
 
 
 def _diagnose_records(
@@ -154,7 +148,7 @@ def _diagnose_records(
     """Return the findings with what records show beyond their two-way tables."""
     if pmf.rank > 1:
         fit, adds_information = _diagnose_fit_of_records(evidence, records.total_weight, pmf, seed, watch)
-        distance = distance_to_alternatives(fit, seed)(pmf)
+        distance = alternatives.distance_to_alternatives(fit, seed)(pmf)
         findings = replace(findings, beyond_tables=distance, records_add_information=adds_information)
     quality = _diagnose_three_way(pmf, records, seed)
     return replace(
@@ -198,7 +192,7 @@ def _diagnose_three_way(pmf: JointPMF, records: RecordSource, seed: int) -> FitQ
 
 
 def _diagnose_models(
-    findings: Diagnosis, fits: Alternatives, graph: PairGraph, n_records: float | None, seed: int
+    findings: Diagnosis, fits: alternatives.Alternatives, graph: PairGraph, n_records: float | None, seed: int
 ) -> Diagnosis:
     """Return the findings with what the model shows: conditions, models with the same tables, misfits."""
     pmf, tables, random = fits.pmf, findings.tables, np.random.default_rng(seed)
@@ -214,7 +208,7 @@ def _diagnose_models(
             condition_numbers=split.condition_numbers,
             separability=split.separability,
         )
-    distance = distance_to_alternatives(pmf, seed)
+    distance = alternatives.distance_to_alternatives(pmf, seed)
     unseen = alternatives.unseen_alternatives(pmf, graph)
     same = [*alternatives.same_table_alternatives(pmf, graph, random, 2 if pmf.rank > 12 else 4), *unseen.values()]
     if findings.is_exact:
@@ -234,7 +228,7 @@ def _diagnose_models(
 
 
 def _diagnose_sampling(
-    findings: Diagnosis, fits: Alternatives, split: PairSplit | None, n_records: float | None, seed: int
+    findings: Diagnosis, fits: alternatives.Alternatives, split: PairSplit | None, n_records: float | None, seed: int
 ) -> Diagnosis:
     """Return the findings with what is above sampling error: components, misfits and contradictions."""
     pmf = fits.pmf
