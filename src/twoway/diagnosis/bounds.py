@@ -30,6 +30,8 @@ __all__ += ["SplitConstants", "largest_epsilon", "records_for_spa", "separabilit
 
 Form = Literal["printed", "corrected"]
 
+_NO_RANK = 1e-9
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -175,19 +177,25 @@ def split_constants(pmf: JointPMF, first: Sequence[str] | int) -> SplitConstants
     if is_first.all() or not is_first.any():
         raise DataError(f"both groups need at least one of the {len(names)} variables; the first has {is_first.sum()}")
     of_cell = np.repeat(is_first, pmf.schema.sizes)
-    singular = np.linalg.svd(pmf.stacked[of_cell], compute_uv=False)
-    full = of_cell.sum() >= pmf.rank and singular[-1] > 0
-    h = pmf.stacked[~of_cell] * pmf.weights
+    w, h = pmf.stacked[of_cell], pmf.stacked[~of_cell] * pmf.weights
     return SplitConstants(
         n_variables=len(names),
         n_first=int(is_first.sum()),
         n_categories=max(pmf.schema.sizes),
         rank=pmf.rank,
-        sigma_max=float(singular[0]),
-        kappa=float(singular[0] / singular[-1]) if full else math.inf,
+        sigma_max=float(np.linalg.norm(w, 2)),
+        kappa=condition_number(w),
         eta=float(h.sum(axis=1).min()),
         epsilon=separability(h),
     )
+
+
+def condition_number(stack: Floats) -> float:
+    """Return the condition number of a stack of factors (rows, rank), infinite where it lacks full column rank."""
+    if len(stack) < stack.shape[1]:
+        return math.inf
+    singular = np.linalg.svd(stack, compute_uv=False)
+    return float(singular[0] / singular[-1]) if singular[-1] > _NO_RANK * singular[0] else math.inf
 
 
 def separability(h: Floats) -> float:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from twoway.arrays import Bools, Floats, Ints
-from twoway.diagnosis.bounds import separability
+from twoway.diagnosis.bounds import condition_number, separability
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
 from twoway.tables.pair_graph import PairGraph, PairSplit
@@ -29,7 +29,6 @@ SMALL = 0.01
 """A total variation that does not matter."""
 
 _MAX_STACKS = 200
-_NO_RANK = 1e-9
 # Exponents of the weights in the first group; the second gets the rest. The condition needs to hold for one of them.
 _WEIGHT_EXPONENTS = (0.5, 0.0, 1.0)
 # Qhull lists the vertices of n halfspaces in d dimensions at a cost of about n^(d/2).
@@ -192,14 +191,6 @@ def _split_conditions(
         if tried[-1].scattered_status == "holds":
             return tried[-1]
     return tried[0]
-
-
-def condition_number(stack: Floats) -> float:
-    """Return the condition number of a stack of factors (rows, rank), infinite where it lacks full column rank."""
-    if len(stack) < stack.shape[1]:
-        return math.inf
-    singular = np.linalg.svd(stack, compute_uv=False)
-    return float(singular[0] / singular[-1]) if singular[-1] > _NO_RANK * singular[0] else math.inf
 
 
 def _has_full_rank(pmf: JointPMF, variables: Bools) -> bool:

@@ -168,6 +168,13 @@ def test_too_few_rows_make_the_condition_number_infinite():
     assert any("first group M" in reason for reason in bound.reasons)
 
 
+def test_rows_that_depend_on_each_other_make_the_condition_number_infinite():
+    """Two binary variables have four rows, of which three are independent: the rows of each add up to ones."""
+    truth = dirichlet_rows(4, 2, 4)
+    assert split_constants(truth, 2).kappa == math.inf
+    assert "too few categories for this rank" in tw.plan(truth, 0.05, sizes=[100], trials=1).spa_note
+
+
 def brute_separability(h):
     from itertools import permutations
 
