@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, first_true
 from twoway.category_labels import Label
 from twoway.errors import DataError, check_whole_number
 from twoway.model.mixture import MAX_CELLS
@@ -64,10 +64,9 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
         raise DataError(
             f"the joint must have the shape {schema.sizes}, one axis per variable; got {probabilities.shape}"
         )
-    places = np.argwhere(~(np.isfinite(probabilities) & (probabilities >= 0)))
-    if len(places):
-        cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(schema, places[0], strict=True))
-        raise DataError(f"probabilities must be finite and not negative; at {cell} it is {probabilities[*places[0]]!r}")
+    if (wrong := first_true(~(np.isfinite(probabilities) & (probabilities >= 0)))) is not None:
+        cell = ", ".join(f"{v.name!r} = {v.categories[code]!r}" for v, code in zip(schema, wrong, strict=True))
+        raise DataError(f"probabilities must be finite and not negative; at {cell} it is {probabilities[wrong]!r}")
     total = float(probabilities.sum())
     if abs(total - 1) > _TOLERANCE:
         raise DataError(f"the probabilities of a joint must sum to one; they sum to {total!r}")
@@ -91,14 +90,12 @@ def exact_parameters(schema: Schema, joint: ArrayLike) -> tuple[Floats, Floats]:
 
 def check_parameter_columns(what: str, columns: Floats, labels: Sequence[Label] | None, tolerance: float) -> None:
     """Raise where a column is not a PMF; ``labels`` are those of the rows of a factor, None for weights."""
-    places = np.argwhere(~(np.isfinite(columns) & (columns >= 0)))
-    if len(places):
-        row, component = places[0].tolist()
+    if (wrong := first_true(~(np.isfinite(columns) & (columns >= 0)))) is not None:
+        row, component = wrong
         where = f"component {row}" if labels is None else f"category {labels[row]!r} in component {component}"
         raise DataError(f"{what} must be finite and not negative; {where} has {float(columns[row, component])!r}")
     sums = columns.sum(axis=0)
-    wrong = np.flatnonzero(abs(sums - 1) > tolerance)
-    if len(wrong):
+    if (wrong := first_true(abs(sums - 1) > tolerance)) is not None:
         where = "they sum" if labels is None else f"component {wrong[0]} sums"
         raise DataError(f"{what} must sum to one; {where} to {float(sums[wrong[0]])!r}")
 
