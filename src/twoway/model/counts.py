@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats
+from twoway.arrays import Bools, Floats, sums_by
 from twoway.data.stored_records import NO_NUMBERS
 from twoway.data.weights import weight_per_person
 from twoway.errors import DataError
@@ -210,8 +210,7 @@ class Counts:
         own = self.sets[index].tolist()
         start, end = int(self._ends[index]), int(self._ends[index + 1])
         sums = self._rows(self.flat[start:end], start).reshape([3, *(self.schema.sizes[position] for position in own)])
-        others = tuple(1 + axis for axis, position in enumerate(own) if position not in asked)
-        sums = np.asarray(sums.sum(axis=others))
+        sums = sums_by(sums, [0, *(axis for axis, position in enumerate(own, 1) if position in asked)])
         return sums if list(asked) == sorted(asked) else sums.swapaxes(1, 2)
 
     # Files
@@ -233,7 +232,6 @@ class Counts:
         """Return the counts that `arrays` wrote; None where a file has none."""
         if "count_sets" not in arrays:
             return None
-        weighted = [arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:]]
         published = None
         if _PUBLISHED in arrays:
             from twoway.tables.published.packing import unpacked_tables
@@ -245,7 +243,7 @@ class Counts:
             published = PublishedTables(**unpacked_tables(header, numbers))
             if difference := schema.difference(published.schema):
                 raise DataError(f"the published tables and the model have different variables: {difference}")
-        return cls(schema, *(arrays[f"count_{name}"] for name in _FIELDS[:3]), *weighted, published=published)
+        return cls(schema, *(arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS), published=published)
 
 
 def packed_counts(counts: Floats) -> NDArray[Any]:
