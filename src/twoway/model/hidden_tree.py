@@ -278,9 +278,8 @@ class HiddenTree:
         states = [draw_mixture_components(self.weights, n, rng)]
         for parent, transition in zip(self.parents[1:], self.transitions, strict=True):
             states.append(draw_mixture_codes(transition, states[parent], rng))
-        return [
-            draw_mixture_codes(factor, states[home], rng) for factor, home in zip(self.factors, self.homes, strict=True)
-        ]
+        visible = zip(self.factors, self.homes, strict=True)
+        return [draw_mixture_codes(factor, states[home], rng) for factor, home in visible]
 
     def log_beliefs(self, rows: Floats) -> Floats:
         """Return the logarithm of Σ_x Pr(x) · Π likelihood for each state of each hidden variable.
@@ -312,12 +311,10 @@ class HiddenTree:
         # The row behind the last, which -1 finds, stands for a missing cell.
         tables = (np.vstack([log_of(factor), np.zeros(factor.shape[1])]) for factor in self.factors)
         up, _ = self._up((home, logs[own]) for home, logs, own in zip(self.homes, tables, codes.T, strict=True))
+        given = [log_of(self.weights)[None], *(log_of(transition).T for transition in self.transitions)]
         states: list[Codes] = []
-        for here, likelihood in enumerate(up):
-            logs = (
-                log_of(self.weights) if here == 0 else log_of(self.transitions[here - 1]).T[states[self.parents[here]]]
-            )
-            logs = np.broadcast_to(logs, (len(codes), self.n_states[here]))
+        for parent, table, likelihood in zip(self.parents, given, up, strict=True):
+            logs = table[states[parent]] if states else np.broadcast_to(table, (len(codes), table.shape[1]))
             logs = logs if likelihood is None else logs + likelihood
             states.append(draw_memberships(np.exp(logs - logs.max(axis=1, keepdims=True)), rng))
         return states
