@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.checks.fit_quality import fit_quality
-from twoway.checks.probability_range import ProbabilityRange, quick_probability_range
+from twoway.checks.probability_range import quick_probability_range
 from twoway.errors import DataError, ImpossibleEvidenceError
 from twoway.model.events import Event
 from twoway.model.intervals import Intervals, Scale
@@ -72,7 +72,8 @@ class ObservedTables:
     def of(cls, pmf: JointPMF, source: Any) -> ObservedTables | None:
         """Return the tables to compare the answers of a model with; None where there are none."""
         if isinstance(source, PublishedTables):
-            return cls.of_published(pmf, source)
+            pairs, triples = source.pairs(only_plain=True), source.triples()
+            return cls(pairs, _doubtful_residuals(pmf, pairs), True, triples if len(triples) else None, source)
         if isinstance(source, Tables):
             return cls(source, _doubtful_residuals(pmf, source), is_all=True)
         if pmf.schema.n_categories > _MAX_CATEGORIES:
@@ -84,12 +85,6 @@ class ObservedTables:
             tables, residuals = tables.part(residuals > 0), residuals[residuals > 0]
         has_triples = 0 < count_cells(pmf.schema.sizes, 3) <= _MAX_CELLS
         return cls(tables, residuals, is_all=False, triples=Tables.count(records, 3) if has_triples else None)
-
-    @classmethod
-    def of_published(cls, pmf: JointPMF, published: PublishedTables) -> ObservedTables:
-        """Return published tables to compare the answers of a model with."""
-        pairs, triples = published.pairs(only_plain=True), published.triples()
-        return cls(pairs, _doubtful_residuals(pmf, pairs), True, triples if len(triples) else None, published)
 
     def misfits(self, names: Iterable[str]) -> list[int]:
         """Return the positions of tables of these variables that the model may not fit, worst first."""
@@ -127,10 +122,6 @@ class ObservedTables:
         if self.published is not None:
             return not any(wanted.issubset(table.variables) for table in self.published.plain)
         return self.is_all and len(wanted) > 1 and not any(wanted.issubset(known) for known in self.tables.names)
-
-    def range(self, event: Event, given: Event, level: float | None) -> ProbabilityRange | None:
-        """Return the least and greatest probability of an event that the tables allow; None where it is unknown."""
-        return quick_probability_range(self.tables if self.published is None else self.published, event, given, level)
 
     def widened(
         self, boot: Bootstrap, ends: Intervals, question: Question, scale: Scale, names: Sequence[str], cells: Cells
@@ -205,10 +196,10 @@ class ObservedTables:
         """
         known = {**boot.evidence, **given}
         value, low, high = (float(np.ravel(own)[place]) for own in ends)
-        near = None if self.published is None else self.range(event, known, None)
+        near = None if self.published is None else quick_probability_range(self.published, event, known, None)
         if near is not None and near.width <= high - low and near.contradiction <= _SMALL_CONTRADICTION:
             return (max(near.low - (value - low), 0.0), min(near.high + (high - value), 1.0)), False
-        bounds = self.range(event, known, boot.level)
+        bounds = quick_probability_range(self.published or self.tables, event, known, boot.level)
         return None if bounds is None else (bounds.low, bounds.high), True
 
     # Files
@@ -227,7 +218,7 @@ class ObservedTables:
     def from_arrays(cls, pmf: JointPMF, arrays: Mapping[str, NDArray[Any]]) -> ObservedTables | None:
         """Return the tables that `arrays` wrote; None where a file has none."""
         if pmf.counts is not None and pmf.counts.published is not None:
-            return cls.of_published(pmf, pmf.counts.published)
+            return cls.of(pmf, pmf.counts.published)
         if "observed_sets" not in arrays:
             return None
         tables = Tables(pmf.schema, arrays["observed_sets"], arrays["observed_flat"], arrays["observed_weights"])

@@ -112,7 +112,7 @@ def bootstrap(
             replicates, warnings = _make_replicates(
                 lambda number: published.refit(seed, number, part), n, threads, watch
             )
-        return Bootstrap(pmf, replicates, pmf, level, warnings, True, ObservedTables.of_published(pmf, source))
+        return Bootstrap(pmf, replicates, pmf, level, warnings, True, ObservedTables.of(pmf, source))
     mixture = _mixture_to_replicate(pmf, source)
     smoothing = _smoothing_to_replicate(pmf)
     choices, chances = replicate_smoothings(pmf)
