@@ -68,12 +68,9 @@ class SampledRecords:
         else:
             self._opened = opened_design(design, records)
         self.degrees = max(self._opened.degrees, 1)
-        self._groups: dict[tuple[tuple[str, int], ...], tuple[Bools, int]] = {}
-
-    @property
-    def description(self) -> str:
+        self.description = self._opened.description
         """The design in words."""
-        return self._opened.description
+        self._groups: dict[tuple[tuple[str, int], ...], tuple[Bools, int]] = {}
 
     @cached_property
     def _codes(self) -> Ints:

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Floats
+from twoway.arrays import Floats, log_of
 from twoway.data.distribution import Distribution
 from twoway.data.merging import merge_variables
 from twoway.errors import DataError
@@ -216,8 +216,7 @@ def kl_divergence(
     if truth.trees.of_variables(indices).is_small:
         p, q = np.asarray(truth.marginal(asked)), np.asarray(estimate.marginal(asked))
         seen = p > 0
-        with np.errstate(divide="ignore"):
-            return Estimate(max(0.0, float(p[seen] @ (np.log(p[seen]) - np.log(q[seen])))))
+        return Estimate(max(0.0, float(p[seen] @ (np.log(p[seen]) - log_of(q[seen])))))
     drawn = truth.sample(20_000, seed=seed)[asked]
     differences = truth.log_prob(drawn) - estimate.log_prob(drawn)
     if not np.isfinite(differences).all():

@@ -62,7 +62,9 @@ def signed_entropies(trees: Trees, terms: Sequence[Term], base: float | None, se
     seed
         The seed of the draws.
     """
-    unit, seed = _entropy_unit(base), check_whole_number("seed", seed, 0)
+    allowed = "None, for nats, or a number above 1"
+    unit = 1.0 if base is None else math.log(check_number("base", base, allowed, lambda base: 1 < base < math.inf))
+    seed = check_whole_number("seed", seed, 0)
     parts = [(sign, subset, trees.of_variables(subset)) for sign, subset in terms if subset]
     if all(part.is_small for _, _, part in parts):
         return Estimate(max(0.0, math.fsum(sign * _exact_entropy(part) for sign, _, part in parts) / unit))
@@ -102,9 +104,3 @@ def pairwise_information(trees: Trees) -> Floats:
         table[index] = np.add.reduceat((joint * np.log(ratio)).sum(axis=0), starts)
         table[index, index] = -float(own[own > 0] @ np.log(own[own > 0]))
     return np.asarray(np.maximum((table + table.T) / 2, 0.0))
-
-
-def _entropy_unit(base: float | None) -> float:
-    if base is None:
-        return 1.0
-    return math.log(check_number("base", base, "None, for nats, or a number above 1", lambda base: 1 < base < math.inf))

@@ -121,8 +121,7 @@ class IntervalTable:
         """Return one cell with its interval, or the table over the axes not named."""
         parts: Any = [part[labels] for part in (self.estimate, self.low, self.high)]
         make: Any = IntervalTable if isinstance(parts[0], Distribution) else Interval
-        picked: Interval | IntervalTable = make(*parts, level=self.level, note=self.note)
-        return picked
+        return make(*parts, level=self.level, note=self.note)  # type: ignore[no-any-return]
 
     @property
     def _columns(self) -> dict[str, Floats]:

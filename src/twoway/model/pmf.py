@@ -462,11 +462,8 @@ class JointPMF(Tabulated):
         """Return what is calculated from each block of records, one record's row below the other's."""
         from twoway.model.records import records_for_model
 
-        def per_block(block: Block) -> list[Floats]:
-            return [of_block(block)]
-
         records = records_for_model(self.schema, source)
-        return np.concatenate(records.map_reduce(per_block, operator.add, threads=threads))
+        return np.concatenate(records.map_reduce(lambda block: [of_block(block)], operator.add, threads=threads))
 
     def impute(self, frame: Any, how: How = "mode", *, seed: int = 0) -> Any:
         """Return the frame with its missing cells filled; observed ones never change.
