@@ -309,6 +309,11 @@ class Schema(Shown):
                 return difference
         return "" if len(self) == len(other) else f"one has {len(self)} variables and the other {len(other)}"
 
+    def check_same(self, other: Schema, problem: str) -> None:
+        """Raise an error of a problem that says where another schema differs; none where it does not."""
+        if difference := self.difference(other):
+            raise DataError(f"{problem}: {difference}")
+
     def cells(self, index: int) -> slice:
         """Return the cells of the variable at a position."""
         return slice(int(self.offsets[index]), int(self.offsets[index + 1]))

@@ -158,8 +158,7 @@ def fit_quality(pmf: JointPMF, source: Any, *, design: Design | None = None) -> 
         if design is not None:
             raise DataError("a survey design applies to records, but tables were given")
         tables = source
-        if difference := pmf.schema.difference(tables.schema):
-            raise DataError(f"the tables and the model have different variables: {difference}")
+        pmf.schema.check_same(tables.schema, "the tables and the model have different variables")
     else:
         records = records_for_model(pmf.schema, source, report=pmf.report)
         tables, totals = Tables.count(records), records.weight_totals

@@ -136,9 +136,8 @@ def _records_to_update(schema: Schema, source: Any, extend: bool, report: Report
     """Return new records by a model's schema, with new categories where these are welcome."""
     unseen: Unseen = "extend" if extend else "error"
     if hasattr(type(source), "map_reduce") and not isinstance(source, Records):
-        if not (difference := schema.difference(source.schema)):
-            return source  # type: ignore[no-any-return]
-        raise DataError(f"these records must have the schema of the model, but differ in it: {difference}")
+        schema.check_same(source.schema, "these records must have the schema of the model, but differ in it")
+        return source  # type: ignore[no-any-return]
     if isinstance(source, Records) and source.schema == schema:
         return source
     try:

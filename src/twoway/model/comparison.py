@@ -266,5 +266,4 @@ def _product_of_joints(first: JointPMF, second: JointPMF) -> tuple[float, float]
 def _check_comparable(truth: JointPMF, estimate: JointPMF) -> None:
     check_pmf(truth, "the truth")
     check_pmf(estimate, "the estimate")
-    if difference := truth.schema.difference(estimate.schema):
-        raise DataError(f"the two PMFs have different schemas: {difference}")
+    truth.schema.check_same(estimate.schema, "the two PMFs have different schemas")

@@ -241,8 +241,7 @@ class Counts:
             start = f"{_PUBLISHED}_"
             numbers = {name.removeprefix(start): own for name, own in arrays.items() if name.startswith(start)}
             published = PublishedTables(**unpacked_tables(header, numbers))
-            if difference := schema.difference(published.schema):
-                raise DataError(f"the published tables and the model have different variables: {difference}")
+            schema.check_same(published.schema, "the published tables and the model have different variables")
         return cls(schema, *(arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS), published=published)
 
 

@@ -194,8 +194,7 @@ class JointPMF(Tabulated):
             raise DataError("pmfs is empty; an average needs at least one PMF")
         for number, pmf in enumerate(pmfs):
             check_pmf(pmf, f"pmfs[{number}]")
-            if difference := pmfs[0].schema.difference(pmf.schema):
-                raise DataError(f"averaged PMFs must have the same schema; pmfs[{number}] differs: {difference}")
+            pmfs[0].schema.check_same(pmf.schema, f"averaged PMFs must have the same schema; pmfs[{number}] differs")
         parts = np.ones(len(pmfs)) if shares is None else parameter_numbers(shares, "the shares")
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):
             raise DataError(f"shares must be {len(pmfs)} numbers, not negative and not all 0; got {shares!r}")

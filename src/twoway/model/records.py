@@ -23,8 +23,7 @@ def records_for_model(schema: Schema, source: Any, unseen: Unseen = "error", rep
     columns = {} if report is None else report.columns
     numbers: dict[str, Any] = {what: columns[what] for what in ("counts", "weights") if what in columns}
     if isinstance(source, Records):
-        if difference := schema.difference(source.schema):
-            raise DataError(f"the records have another schema than the model: {difference}")
+        schema.check_same(source.schema, "the records have another schema than the model")
         return source
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == len(schema):
         if numbers:

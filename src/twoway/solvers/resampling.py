@@ -18,7 +18,6 @@ from twoway.data.records import Records
 from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design
 from twoway.data.weights import record_weights
 from twoway.datasets.synthetic import draw_records
-from twoway.errors import DataError
 from twoway.model.pmf import JointPMF
 from twoway.report import Report, StopReason
 from twoway.schema import Schema
@@ -261,8 +260,7 @@ class PublishedResampling:
     @classmethod
     def of(cls, published: PublishedTables, pmf: JointPMF, n_records: float | None) -> PublishedResampling:
         """Return how to draw tables of a model; by default, all tables count the same people."""
-        if difference := pmf.schema.difference(published.schema):
-            raise DataError(f"the tables and the model have different variables: {difference}")
+        pmf.schema.check_same(published.schema, "the tables and the model have different variables")
         people = [table.weight / cls._part_of_all(published, pmf, table) for table in published.tables]
         return cls(published, pmf, max(*people, 0.0 if n_records is None else n_records))
 

@@ -318,8 +318,7 @@ def _population_targets(
     if tables is None and pmf.counts is not None:
         tables = pmf.counts.published
     if isinstance(tables, PublishedTables):
-        if difference := pmf.schema.difference(tables.schema):
-            raise DataError(f"the tables must have the same variables and categories as the model: {difference}")
+        pmf.schema.check_same(tables.schema, "the tables must have the same variables and categories as the model")
         rules = [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in tables.rules]
         return published_targets(tables, n, [*tables.exact, *exact]), rules, False
     if tables is not None:

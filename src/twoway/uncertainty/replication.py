@@ -198,8 +198,7 @@ def _replicate_sampling(
     pmf: JointPMF, source: Any, n: int, n_records: float | None, design: Design | None
 ) -> tuple[Resampling | DesignResampling, float]:
     if isinstance(source, Tables):
-        if difference := pmf.schema.difference(source.schema):
-            raise DataError(f"the tables and the model have different variables: {difference}")
+        pmf.schema.check_same(source.schema, "the tables and the model have different variables")
         if len(source) == 0:
             raise DataError("there is no table to draw from")
         return TableResampling(source, pmf, n_records), _TOL_TABLES
