@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -215,14 +216,11 @@ def published_contradictions(published: PublishedTables, pmf: JointPMF | None = 
 
 
 def _contradicting_totals(tables: Sequence[PublishedTable]) -> list[str]:
-    known = [table for table in tables if table.is_known and not table.notes]
-    if len(known) < 2:
-        return []
-    least, most = (pick(known, key=lambda table: float(table.counts.sum())) for pick in (min, max))
-    few, many = float(least.counts.sum()), float(most.counts.sum())
+    people = [(float(table.counts.sum()), table.name) for table in tables if table.is_known and not table.notes]
+    (few, least), (many, most) = (pick(people, key=itemgetter(0), default=(0.0, "")) for pick in (min, max))
     if many <= _LEAST_RATIO * few:
         return []
-    return [f"tables differ in the number of people: {many:,.0f} in {most.name}, {few:,.0f} in {least.name}"]
+    return [f"tables differ in the number of people: {many:,.0f} in {most}, {few:,.0f} in {least}"]
 
 
 def _contradicting_published_shares(
@@ -244,8 +242,6 @@ def _contradicting_published_shares(
             text = f"{name!r} {shortlist(labels, 3)}: " + ", ".join(f"{share:.2%} in {table}" for share, table in sides)
             text += "" if pmf is None else "; " + _contradiction_side(pmf.prob({name: labels}), sides)
             compared.append((homogeneity_p_value(counts), change, text))
-    if not compared:
-        return []
     corrected = holm_corrected([p for p, _, _ in compared])
     off = [
         (change, text)
