@@ -147,14 +147,12 @@ class JointPMF(Tabulated):
         self.__setattr__(name, None)
 
     @classmethod
-    def from_stacked(
-        cls, schema: Schema, weights: Floats, stacked: Floats, report: Report | None = None, library: str = "pandas"
-    ) -> JointPMF:
+    def from_stacked(cls, schema: Schema, weights: Floats, stacked: Floats) -> JointPMF:
         """Return the PMF of valid arrays: nothing is checked, rescaled or, where possible, copied.
 
         ``weights`` has the shape (rank,), ``stacked`` (schema.n_categories, rank): the factors below one another.
         """
-        return cls.from_trees(schema, Trees.of_mixture(schema, weights, stacked), report, library=library)
+        return cls.from_trees(schema, Trees.of_mixture(schema, weights, stacked))
 
     @classmethod
     def from_trees(
