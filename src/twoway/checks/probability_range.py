@@ -158,9 +158,7 @@ def probability_range(
     low, high = sorted((least[0], greatest[0]))
     names = tuple(schema.names[axis.variable] for axis in program.axes)
     merged = tuple(name for name, axis in zip(names, program.axes, strict=True) if axis.is_merged)
-    return ProbabilityRange(
-        question, low, high, names, merged, is_sharp, program.n_cells, level, contradiction=program.contradiction
-    )
+    return ProbabilityRange(question, low, high, names, merged, is_sharp, program.n_cells, level, program.contradiction)
 
 
 def quick_probability_range(

@@ -83,9 +83,8 @@ def _published_program_table(
     if set(used) <= set(table.given):
         return None
     counts, low, high = numbers
-    coarse = replace(
-        table, categories=tuple(tuple(range(size)) for size in counts.shape), counts=counts, low=low, high=high
-    )
+    categories = tuple(tuple(range(size)) for size in counts.shape)
+    coarse = replace(table, categories=categories, counts=counts, low=low, high=high)
     blocks = TablePlaces.blocks_of(coarse, bool(universe))
     return ProgramTable(np.where(inside, cell_of, -1), *_published_program_shares(coarse, blocks), blocks)
 

@@ -233,9 +233,8 @@ class SampledTable:
         sides = (np.linalg.qr(np.eye(n, n - 1) - np.eye(n, n - 1, -1))[0] for n in (n_rows, n_columns))
         contrasts = np.kron(*sides)
         scaled = inverse[:, None] * contrasts
-        effects = np.linalg.lstsq(
-            contrasts.T @ scaled, scaled.T @ self.covariance[np.ix_(cells, cells)] @ scaled, rcond=None
-        )[0]
+        covariance = scaled.T @ self.covariance[np.ix_(cells, cells)] @ scaled
+        effects = np.linalg.lstsq(contrasts.T @ scaled, covariance, rcond=None)[0]
         trace, degrees = SampledShares.sum_of_effects(effects)
         if not degrees > 0:
             return DesignTest(names, math.inf if pearson > 0 else 0.0, 0.0, float(self.degrees), float(pearson == 0))

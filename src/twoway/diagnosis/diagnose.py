@@ -202,11 +202,9 @@ def _diagnose_models(
     findings = replace(findings, checks=checks, is_proven=is_proven)
     names = np.array(pmf.schema.names, dtype=object)
     if split is not None:
+        groups = tuple(names[split.split.first]), tuple(names[split.split.second])
         findings = replace(
-            findings,
-            split=(tuple(names[split.split.first]), tuple(names[split.split.second])),
-            condition_numbers=split.condition_numbers,
-            separability=split.separability,
+            findings, split=groups, condition_numbers=split.condition_numbers, separability=split.separability
         )
     distance = alternatives.distance_to_alternatives(pmf, seed)
     unseen = alternatives.unseen_alternatives(pmf, graph)

@@ -141,13 +141,9 @@ class HiddenTree:
                 homes[position] = number
             order += below[here]
             parents += [number] * len(below[here])
-        return HiddenTree(
-            tuple(parents),
-            tuple(homes),
-            tree.weights,
-            tuple(transitions[here] for here in order[1:]),
-            tuple(factors[position] for position in range(len(variables))),
-        )
+        kept = tuple(transitions[here] for here in order[1:])
+        own = tuple(factors[position] for position in range(len(variables)))
+        return HiddenTree(tuple(parents), tuple(homes), tree.weights, kept, own)
 
     def _middle(self, variables: Sequence[int]) -> int:
         """Return the hidden variable whose removal leaves parts with the fewest cells of these variables."""

@@ -219,10 +219,8 @@ class _SqlLayers:
         for n in part:
             variable, factor = self.pmf.schema.variables[n], self.pmf.factors[n]
             names = [f"v{n}_{code}" for code in range(len(variable))]
-            for name, row in zip(names, factor, strict=True):
-                terms = [
-                    exp.Mul(this=_sql_column(f"e{f}"), expression=_sql_number(float(p))) for f, p in enumerate(row)
-                ]
+            for name, row in zip(names, factor.tolist(), strict=True):
+                terms = [exp.Mul(this=_sql_column(f"e{f}"), expression=_sql_number(p)) for f, p in enumerate(row)]
                 values[name] = _sql_case([(self._is_missing(n), _sql_sum(terms))])
             labels = zip(map(_sql_column, names), map(exp.convert, variable.categories), strict=True)
             is_open = exp.and_(self._is_missing(n), exp.not_(self._is_impossible()))

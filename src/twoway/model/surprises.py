@@ -67,11 +67,8 @@ def surprises(pmf: JointPMF, source: Any, n: int = 10) -> list[Surprise]:
     records = records_for_model(pmf.schema, source)
     log_prob = pmf.log_prob(records)
     least = np.argsort(log_prob, kind="stable")[: check_whole_number("n", n, 1)]
-    codes = records.take(least).codes()
-    return [
-        Surprise(int(row), float(log_prob[row]), _surprising_cells(pmf, codes[place]))
-        for place, row in enumerate(least)
-    ]
+    rows = zip(least.tolist(), records.take(least).codes(), strict=True)
+    return [Surprise(row, float(log_prob[row]), _surprising_cells(pmf, codes)) for row, codes in rows]
 
 
 def _surprising_cells(pmf: JointPMF, codes: np.ndarray[Any, Any]) -> tuple[SurprisingCell, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -108,10 +109,8 @@ def bootstrap(
     if isinstance(source, PublishedTables):
         published = PublishedResampling.of(source, pmf, n_records)
         with Watch.showing(monitor) as watch:
-            part = watch.quiet()
-            replicates, warnings = _make_replicates(
-                lambda number: published.refit(seed, number, part), n, threads, watch
-            )
+            refit = partial(published.refit, seed, watch=watch.quiet())
+            replicates, warnings = _make_replicates(refit, n, threads, watch)
         return Bootstrap(pmf, replicates, pmf, level, warnings, True, ObservedTables.of(pmf, source))
     mixture = _mixture_to_replicate(pmf, source)
     smoothing = _smoothing_to_replicate(pmf)
