@@ -242,14 +242,10 @@ def _contradicting_published_shares(
             text = f"{name!r} {shortlist(labels, 3)}: " + ", ".join(f"{share:.2%} in {table}" for share, table in sides)
             text += "" if pmf is None else "; " + _contradiction_side(pmf.prob({name: labels}), sides)
             compared.append((homogeneity_p_value(counts), change, text))
-    corrected = holm_corrected([p for p, _, _ in compared])
-    off = [
-        (change, text)
-        for (_, change, text), p in zip(compared, corrected, strict=True)
-        if p < _SIGNIFICANT and change > _LEAST_CHANGE
-    ]
-    off.sort(key=lambda comparison: -comparison[0])
-    return [f"tables disagree by more than chance about {text}" for _, text in off[:_MAX_NAMED]]
+    compared.sort(key=lambda comparison: -comparison[1])
+    corrected = zip(compared, holm_corrected([p for p, _, _ in compared]), strict=True)
+    off = [text for (_, change, text), p in corrected if p < _SIGNIFICANT and change > _LEAST_CHANGE]
+    return [f"tables disagree by more than chance about {text}" for text in off[:_MAX_NAMED]]
 
 
 def _contradiction_sets(sides: Sequence[Sequence[Codes]]) -> list[Codes]:

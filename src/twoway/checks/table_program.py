@@ -283,21 +283,18 @@ class TableProgram:
 
         n, m = self.n_cells, len(self.low)
         eye, whole = eye_array(m), csr_array(np.ones((1, n)))
-        low, width = (csr_array((numbers * self._is_whole)[:, None]) for numbers in (self.low, self.high - self.low))
-        low_of_bases, width_of_bases = (
-            diags_array(numbers) @ self._bases for numbers in (self.low, self.high - self.low)
-        )
+        bounds = self.low, self.high - self.low
+        low, width = (csr_array((numbers * self._is_whole)[:, None]) for numbers in bounds)
+        low_of_bases, width_of_bases = (diags_array(numbers) @ self._bases for numbers in bounds)
         # Unknowns: cells, the scale of the whole, how far sums are above their lower ends, and beyond either end.
         n_beyond = 0 if extra is None else 2
         nothing = [None] * n_beyond
-        equal = block_array(
-            [
-                [self._sums - low_of_bases, -low, -eye, *(-eye, eye)[:n_beyond]],
-                [whole, csr_array([[-1.0]]), None, *nothing],
-                [csr_array(given[None, :]), None, None, *nothing],
-            ],
-            format="csr",
-        )
+        equations = [
+            [self._sums - low_of_bases, -low, -eye, *(-eye, eye)[:n_beyond]],
+            [whole, csr_array([[-1.0]]), None, *nothing],
+            [csr_array(given[None, :]), None, None, *nothing],
+        ]
+        equal = block_array(equations, format="csr")
         at_most: list[list[Any]] = [[-width_of_bases, -width, eye, *[csr_array((m, m))] * n_beyond]]
         cost = np.concatenate([costs, np.zeros(1 + m * (1 + n_beyond))])
         if extra is not None and math.isinf(extra):

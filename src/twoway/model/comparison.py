@@ -124,8 +124,7 @@ def _with_categories_of_both(variable: Variable, counterpart: Variable) -> Varia
 
 
 def _notes_on_new_categories(variable: Variable, counterpart: Variable) -> Iterator[str]:
-    sides = (("first", variable, counterpart), ("second", counterpart, variable))
-    for place, larger, smaller in sides:
+    for place, larger, smaller in (("first", variable, counterpart), ("second", counterpart, variable)):
         if labels := [label for label in larger.categories if smaller.find(label) is None]:
             names = f"{shortlist(labels, 4)} of {variable.name!r}"
             yield f"only the {place} model has {names}; the other gives it probability 0"

@@ -195,16 +195,13 @@ class HiddenTree:
             factors[variable] = columns / columns.sum(axis=0)
         weights = np.exp(log_of(self.weights) + (0.0 if up[0] is None else up[0][0]) - log_probability)
         transitions = []
-        for child, transition in enumerate(self.transitions, start=1):
-            likelihood, message = up[child], messages[child]
-            if likelihood is None or message is None:
-                transitions.append(transition)
-                continue
-            possible = message[0] > -np.inf
-            with np.errstate(invalid="ignore"):
-                following = np.exp(log_of(transition) + likelihood[0][:, None] - message[0])
-            # A state of the parent that the evidence rules out may be followed by any.
-            transitions.append(np.where(possible, following, transition))
+        for transition, likelihood, message in zip(self.transitions, up[1:], messages[1:], strict=True):
+            if likelihood is not None and message is not None:
+                with np.errstate(invalid="ignore"):
+                    following = np.exp(log_of(transition) + likelihood[0][:, None] - message[0])
+                # A state of the parent that the evidence rules out may be followed by any.
+                transition = np.where(message[0] > -np.inf, following, transition)
+            transitions.append(transition)
         weights = weights / weights.sum()
         tree = replace(self, weights=weights, transitions=tuple(transitions), factors=tuple(factors))
         return tree, log_probability
@@ -291,12 +288,11 @@ class HiddenTree:
             beliefs[self.parents[here], : len(messages[here])] += messages[here]
         beliefs[0, : states[0]] += log_of(self.weights)
         beliefs[0, states[0] :] = -np.inf
-        for here, (parent, message) in enumerate(zip(self.parents, messages, strict=True)):
-            if here:
-                # A state of the parent from which nothing comes is ruled out below.
-                others = np.where(message > -np.inf, beliefs[parent, : len(message)], -np.inf)
-                others = others - np.where(message > -np.inf, message, 0.0)
-                beliefs[here, : states[here]] += log_product(others[None], self.transitions[here - 1].T)[0]
+        for here, (parent, message) in enumerate(zip(self.parents[1:], messages[1:], strict=True), start=1):
+            # A state of the parent from which nothing comes is ruled out below.
+            others = np.where(message > -np.inf, beliefs[parent, : len(message)], -np.inf)
+            others = others - np.where(message > -np.inf, message, 0.0)
+            beliefs[here, : states[here]] += log_product(others[None], self.transitions[here - 1].T)[0]
         return beliefs
 
     def draw_states(self, codes: Codes, rng: np.random.Generator) -> list[Codes]:
@@ -353,12 +349,10 @@ class HiddenTree:
             before = up[home]
             up[home] = row if before is None else np.add(before, row, out=before)
         for here in range(self.n_hidden - 1, 0, -1):
-            likelihood = up[here]
-            if likelihood is None:
-                continue
-            message = messages[here] = log_product(likelihood, self.transitions[here - 1])
-            before = up[self.parents[here]]
-            up[self.parents[here]] = message if before is None else before + message
+            if (likelihood := up[here]) is not None:
+                message = messages[here] = log_product(likelihood, self.transitions[here - 1])
+                before = up[self.parents[here]]
+                up[self.parents[here]] = message if before is None else before + message
         return up, messages
 
     def with_theta(self, theta: Floats) -> HiddenTree:

@@ -94,11 +94,8 @@ def imputed_codes(
             parts[index].append((holes + first, values))
     if warn:
         warn_of_impossible(np.concatenate(impossible) if impossible else np.empty(0, dtype=np.int64))
-    return {
-        schema.names[index]: (np.concatenate([rows for rows, _ in some]), np.concatenate([v for _, v in some]))
-        for index, some in parts.items()
-        if some
-    }
+    filled = {schema.names[index]: zip(*some, strict=True) for index, some in parts.items() if some}
+    return {name: (np.concatenate(rows), np.concatenate(values)) for name, (rows, values) in filled.items()}
 
 
 def imputed_values(
