@@ -289,7 +289,7 @@ class TableProgram:
         # Unknowns: cells, the scale of the whole, how far sums are above their lower ends, and beyond either end.
         n_beyond = 0 if extra is None else 2
         nothing = [None] * n_beyond
-        equations = [
+        equations: list[list[Any]] = [
             [self._sums - low_of_bases, -low, -eye, *(-eye, eye)[:n_beyond]],
             [whole, csr_array([[-1.0]]), None, *nothing],
             [csr_array(given[None, :]), None, None, *nothing],
