@@ -238,16 +238,11 @@ class Tables(TableLayout):
             known = (counted >= 0).all(axis=1)
             np.add.at(noise, np.searchsorted(ranks, flat_ranks(schema, counted[known])), parent.noise[known])
             empty.append(uncounted[(uncounted >= 0).all(axis=1)])
-        more = {"noise": noise, "empty": np.vstack(empty), "bases": bases, **cls._known_of(parents)}
+        heaviest = [parent.heaviest for parent in parents if parent.heaviest is not None]
+        more: dict[str, Any] = {"noise": noise, "empty": np.vstack(empty), "bases": bases}
+        more["heaviest"] = max(heaviest) if len(heaviest) == len(parents) else None
+        more["number_columns"] = first.number_columns if first.number_columns == last.number_columns else {}
         return cls(schema, sets, flat, weights, tuple(notes), tuple(releases), **more)
-
-    @staticmethod
-    def _known_of(parents: Sequence[Tables]) -> dict[str, Any]:
-        """Return the largest weight of a record and the columns of weights and counts, as far as all tables agree."""
-        weights, columns = [part.heaviest for part in parents if part.heaviest is not None], parents[0].number_columns
-        heaviest = max(weights) if len(weights) == len(parents) else None
-        is_same = all(part.number_columns == columns for part in parents)
-        return {"heaviest": heaviest, "number_columns": columns if is_same else {}}
 
     @staticmethod
     def _bases_of(parents: Sequence[Tables]) -> list[Floats] | None:

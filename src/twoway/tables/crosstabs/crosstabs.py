@@ -73,9 +73,8 @@ def read_crosstabs(
 def _crosstab_kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Key]) -> list[TableKind]:
     """Return the kind of each table."""
     kind_of = kind if isinstance(kind, Mapping) else dict.fromkeys(keys, kind)
-    for key, value in kind_of.items():
-        check_known("table", keys, key, where=" for kind (row variable first)")
-        check_known("kind of table", get_args(TableKind), value)
+    check_known("table", keys, *kind_of, where=" for kind (row variable first)")
+    check_known("kind of table", get_args(TableKind), *kind_of.values())
     for key in keys:
         if key not in kind_of:
             raise DataError(f"kind has no entry for the table {key!r}; each table needs one")
@@ -112,10 +111,9 @@ class CrosstabDraft:
     name: str
     positions: tuple[int, int]
     values: Floats
-    """Counts, or shares: of the whole, or of each row."""
-    is_conditional: bool
-    noise: float
-    """The standard deviation of the rounding error of a share."""
+    """Counts, or shares: of the whole, or of each row where the joint is not known."""
+    noise: float = 0.0
+    """The standard deviation of the rounding error of a share of a row."""
     total: float | None = None
     weight: float | None = None
     shares: Floats | None = None
@@ -147,15 +145,15 @@ class CrosstabDraft:
         values, total = sheet.values, float(sheet.values.sum())
         unweighted = cls._n_people(sheet, "unweighted")
         if kind == "joint":
-            scale = cls._scale(sheet, values.sum()[None], values.size, ["all cells"])
-            noise, base = sheet.step / np.sqrt(12) / scale, cls._n_people(sheet, "base") or unweighted
-            joint = values / values.sum()
-            return cls(name, positions, joint, False, noise, base, unweighted, joint=joint)
-        if total == 0:
+            cls._scale(sheet, values.sum()[None], values.size, ["all cells"])
+            values, n_people = values / total, cls._n_people(sheet, "base") or unweighted
+        elif total == 0:
             notes.append(f"{name} has no counts; left out")
             return None
-        has_total = not are_flat_shares(values.ravel(), np.array([0, values.size]))[0]
-        return cls(name, positions, values, False, 0.0, total if has_total else None, unweighted, joint=values / total)
+        else:
+            is_shares = are_flat_shares(values.ravel(), np.array([0, values.size]))[0]
+            n_people = None if is_shares else total
+        return cls(name, positions, values, total=n_people, weight=unweighted, joint=sheet.values / total)
 
     @staticmethod
     def _check_counts(sheet: Sheet) -> None:
@@ -188,7 +186,7 @@ class CrosstabDraft:
         is_empty = np.zeros(len(sums), dtype=bool) if base is None else (base.values == 0) & (sums == 0)
         scale = cls._scale(sheet, np.where(is_empty, np.nan, sums), sheet.values.shape[1], sheet.categories[0])
         values = sheet.values / np.where(sums > 0, sums, 1.0)[:, None]
-        table = cls(sheet.name, positions, values, True, sheet.step / np.sqrt(12) / scale)
+        table = cls(sheet.name, positions, values, sheet.step / np.sqrt(12) / scale)
         table.total, table.weight = cls._n_people(sheet, "base", "unweighted"), cls._n_people(sheet, "unweighted")
         if base is not None:
             if base.values.sum() == 0:
@@ -226,7 +224,7 @@ class CrosstabDraft:
 
     def records_for_errors(self, key: Key, given: Any, schema: Schema) -> float:
         """Return the number of records for which published proportions have these standard errors."""
-        p = self.values if self.is_conditional else self.values / self.values.sum()
+        p = self.values if self.joint is None else self.values / self.values.sum()
         what = f"the standard error of {self.name}"
         if hasattr(given, "columns"):
             sheet = Sheet.of_pair(key, given, schema)
@@ -241,7 +239,7 @@ class CrosstabDraft:
             raise DataError(f"{what} must be between 0 and 1, because it is one of a proportion; got {wrong.max():g}")
         per_cell = np.divide(variance, errors**2, out=np.full_like(p, np.nan), where=errors > 0)
         # Each conditional distribution rests on records of its own.
-        effective = float(np.nanmean(per_cell, axis=1).sum() if self.is_conditional else np.nanmean(per_cell))
+        effective = float(np.nanmean(per_cell, axis=1).sum() if self.joint is None else np.nanmean(per_cell))
         if effective == 0:
             raise DataError(f"table {self.name} has no proportion between 0 and 1, so {what} is not about its records")
         return effective
@@ -269,7 +267,8 @@ class CrosstabDrafts:
             known = {**self._pooled_shares(), **shares}
             for table in pending:
                 own = known.get(table.positions[0]) if table.shares is None else table.shares
-                table.joint = None if own is None else table.values * own[:, None]
+                if own is not None:
+                    table.values = table.joint = table.values * own[:, None]
             if any(table.joint is not None for table in pending):
                 continue
             name = self.schema.names[pending[0].positions[0]]
@@ -355,7 +354,6 @@ class CrosstabDrafts:
                 total = nominal
                 self.notes.append(f"{table.name} has {NO_TOTAL} {total:g} records")
             # Counts that were given stay what they are, to the last bit.
-            is_counts = not table.is_conditional and table.values.sum() == total
-            counts = table.values if is_counts else table.joint * total
+            counts = table.values if table.values.sum() == total else table.joint * total
             entries.append((table.positions, counts, total if table.weight is None else table.weight))
         return entries
