@@ -57,7 +57,12 @@ class TableLayout:
     """The sum of each table's counts, shape (n_tables,); never zero."""
 
     def __post_init__(self) -> None:
-        sets, flat = self._check_sets(), np.asarray(self.flat, dtype=np.float64)
+        sets, flat = self._check_sets("sets", self.sets, (2, 3)), np.asarray(self.flat, dtype=np.float64)
+        if (np.diff(flat_ranks(self.schema, sets)) <= 0).any():
+            raise DataError("the rows of sets must be in lexicographic order without duplicates")
+        sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
+        if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
+            raise DataError("a table has more cells than can be counted")
         starts = flat_starts(self.schema, sets)
         vars(self).update(sets=sets, flat=flat, starts=starts, notes=tuple(dict.fromkeys(self.notes)))
         self._check_counts()
@@ -77,7 +82,9 @@ class TableLayout:
             self._check_size(name, np.where(is_counted, numbers, 1.0))
         empty = sets[~is_counted]
         if self.empty is not None:
-            empty = self._without_sets(np.vstack([np.asarray(self.empty), empty]), sets[is_counted])
+            known = np.vstack([self._check_sets("empty", self.empty, (self.order,)), empty])
+            ranks, first = np.unique(flat_ranks(self.schema, known), return_index=True)
+            empty = known[first[~np.isin(ranks, flat_ranks(self.schema, sets[is_counted]))]]
         if not is_counted.all():
             is_counted_cell = np.repeat(is_counted, np.diff(starts))
             flat, bases = flat[is_counted_cell], None if bases is None else bases[:, is_counted_cell]
@@ -104,34 +111,23 @@ class TableLayout:
         vars(self).update(notes=(*self.notes, f"{tables} {NO_TOTAL} {usual:g} records"))
         return np.where(shares, usual, totals)
 
-    def _check_sets(self) -> NDArray[np.int32]:
-        """Return the sets of variables as an array, or raise where they are not positions in order."""
-        sets = np.array(self.sets)
+    def _check_sets(self, what: str, given: Any, orders: Sequence[int]) -> NDArray[np.int32]:
+        """Return sets of variables as an array, or raise where they are not positions that ascend within a row."""
+        sets = np.array(given)
         if sets.size and sets.dtype.kind not in "iu":
-            raise DataError(f"sets must be positions of variables, in whole numbers; got {sets.dtype}")
-        if sets.ndim != 2 or sets.shape[1] not in (2, 3):
-            raise DataError(f"sets must have the shape (n_tables, 2) or (n_tables, 3); got {sets.shape}")
+            raise DataError(f"{what} must be positions of variables, in whole numbers; got {sets.dtype}")
+        if sets.ndim != 2 or sets.shape[1] not in orders:
+            allowed = " or ".join(f"(n_tables, {order})" for order in orders)
+            raise DataError(f"{what} must have the shape {allowed}; got {sets.shape}")
         most = len(self.schema) - 1
         if sets.size and not (sets.min() >= 0 and sets.max() <= most):
-            raise DataError(f"sets must be positions of variables, from 0 to {most}; got {sets.min()} to {sets.max()}")
+            low, high = sets.min(), sets.max()
+            raise DataError(f"{what} must be positions of variables, from 0 to {most}; got {low} to {high}")
         # Only now: a number too large for the type would become another position.
         sets = sets.astype(np.int32)
-        if (np.diff(sets, axis=1) <= 0).any() or (np.diff(flat_ranks(self.schema, sets)) <= 0).any():
-            raise DataError("sets must ascend within a row, and rows must be in lexicographic order without duplicates")
-        sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
-        if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
-            raise DataError("a table has more cells than can be counted")
+        if (np.diff(sets, axis=1) <= 0).any():
+            raise DataError(f"{what} must ascend within a row")
         return sets
-
-    def _without_sets(self, sets: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int32]:
-        """Return sets in order without duplicates, and without some others."""
-        is_whole = sets.dtype.kind in "iu"
-        if sets.size and not (
-            is_whole and 0 <= sets.min() <= sets.max() < len(self.schema) and (np.diff(sets) > 0).all()
-        ):
-            raise DataError("empty must be positions of variables that ascend within a row")
-        ranks, first = np.unique(flat_ranks(self.schema, sets), return_index=True)
-        return sets[first[~np.isin(ranks, flat_ranks(self.schema, others))]].astype(np.int32)
 
     def _check_counts(self) -> None:
         """Raise where there are not as many counts as cells, or one of them is not a valid count."""

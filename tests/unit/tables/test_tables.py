@@ -340,6 +340,20 @@ def test_bad_tables_are_errors(sets, flat, weights, message):
         Tables(SCHEMA, sets, flat, weights)
 
 
+@pytest.mark.parametrize(
+    ("empty", "message"),
+    [
+        ([[0, 1, 2]], r"empty must have the shape \(n_tables, 2\)"),
+        ([[0, 9]], "empty must be positions .*0 to 9"),
+        ([[0, 1.5]], "empty .*got float64"),
+        (np.array([[1, 0]], dtype=np.uint64), "empty must ascend"),
+    ],
+)
+def test_bad_sets_without_a_record_are_errors(empty, message):
+    with pytest.raises(DataError, match=message):
+        Tables(SCHEMA, [[0, 1]], np.ones(6), empty=empty)
+
+
 def test_bad_questions_are_errors():
     tables = make_tables()
     with pytest.raises(DataError, match=r"order .*got 4"):
