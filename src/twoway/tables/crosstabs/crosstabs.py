@@ -38,6 +38,7 @@ def read_crosstabs(
     if schema is None:
         schema = find_sheet_schema(sheets)
     keys = [sheet.pair for sheet in sheets]
+    totals = totals if isinstance(totals, Mapping | None) else dict.fromkeys(keys, totals)
     total_of = _crosstab_option("totals", totals, keys)
     weight_of = _crosstab_option("weights", weights, keys)
     error_of = _crosstab_option("standard_errors", standard_errors, keys)
@@ -83,8 +84,6 @@ def _crosstab_kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Ke
 
 def _crosstab_option(option: str, given: Any, keys: Sequence[Key]) -> dict[frozenset[str], tuple[Key, Any]]:
     """Return an option's key and value for each pair; the option may name a pair either way round."""
-    if option == "totals" and given is not None and not isinstance(given, Mapping):
-        given = dict.fromkeys(keys, given)
     if not isinstance(given, Mapping | None):
         raise DataError(f"{option} must be a mapping of (row variable, column variable) to numbers; got {given!r}")
     pairs = [frozenset(key) for key in keys]

@@ -89,7 +89,7 @@ def read_published(
     >>> read_published("age_x_vote.csv")
     <Tables: 1 pair of 2 variables, total 210>
     """
-    by_area = _read_published_areas(path, kind, totals, layout, area, errors)
+    by_area = read_published_areas(path, kind=kind, totals=totals, layout=layout, area=area, errors=errors)
     if len(by_area) > 1:
         raise DataError(
             f"{os.fspath(path)!r} has tables of {len(by_area)} areas: {shortlist(by_area, 6)}; name one with area=, or "
@@ -104,6 +104,7 @@ def read_published_areas(
     kind: TableKind | Mapping[Key, TableKind] | None = None,
     totals: float | None = None,
     layout: SheetLayout | str | os.PathLike[str] | None = None,
+    area: str | None = None,
     errors: str | os.PathLike[str] | None = None,
 ) -> dict[str, Tables | PublishedTables]:
     """Return the tables of each area in a file, or in a folder of files; the options are those of `read_published`.
@@ -118,31 +119,20 @@ def read_published_areas(
     >>> read_published_areas("pop.csv")
     {'A': <Tables: 1 pair of 2 variables, total 26>, 'B': <Tables: 1 pair of 2 variables, total 10>}
     """
-    return _read_published_areas(path, kind, totals, layout, None, errors)
-
-
-def read_published_sheets(path: str | os.PathLike[str], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
-    """Return the tables of a file or folder by its layout, as printed; what was left out is added to the notes."""
-    return read_sheet_tables([grid for grid in read_all_grids(path) if not grid.is_list_of_cells], layout, notes)
-
-
-def _read_published_areas(
-    path: Any, kind: Any, totals: float | None, layout: Any, area: str | None, errors: Any
-) -> dict[str, Tables | PublishedTables]:
     grids = read_all_grids(path)
     sheet_grids = [grid for grid in grids if not grid.is_list_of_cells]
     listed = [sheet for g in grids if g.is_list_of_cells for sheet in read_long_sheets(g.listed_cells(), None)]
     notes: list[str] = []
-    tables: list[SheetTable] = []
-    if sheet_grids:
-        if layout is None:
-            one_kind: Any = kind if isinstance(kind, str) else None
-            layout = find_layout_in_grids(sheet_grids, one_kind)
-        elif not isinstance(layout, SheetLayout):
-            layout = SheetLayout.load(layout)
-        tables = read_sheet_tables(sheet_grids, layout, notes)
-        tables = tables if totals is None else [replace(table, total=totals) for table in tables]
-        layout = with_published_groups(layout, tables)
+    if not sheet_grids:
+        plan = SheetLayout(())
+    elif layout is None:
+        plan = find_layout_in_grids(sheet_grids, kind if isinstance(kind, str) else None)
+    else:
+        plan = layout if isinstance(layout, SheetLayout) else SheetLayout.load(layout)
+    tables = read_sheet_tables(sheet_grids, plan, notes)
+    tables = tables if totals is None else [replace(table, total=totals) for table in tables]
+    plan = with_published_groups(plan, tables)
+    has_rules = bool(plan.groups or plan.impossible or plan.exact)
     areas: dict[str, list[SheetTable]] = {}
     for table in tables:
         areas.setdefault(table.area, []).append(table)
@@ -155,13 +145,17 @@ def _read_published_areas(
     for name, own in (areas or {"": []}).items():
         check_sheet_labels(own)
         check_sheet_zeros(own)
-        rules = layout and (layout.groups or layout.impossible or layout.exact)
-        if own and (rules or people or any(_is_beyond_pairs(table) for table in own)):
+        if own and (has_rules or people or any(_is_beyond_pairs(table) for table in own)):
             lists = _published_pairs([], listed, kind, totals, ()) if listed else None
-            by_area[name] = _published_of_sheets(own, lists, layout, [*notes], people)
+            by_area[name] = _published_of_sheets(own, lists, plan, [*notes], people)
         else:
             by_area[name] = _published_pairs(own, listed, kind, totals, notes)
     return by_area
+
+
+def read_published_sheets(path: str | os.PathLike[str], layout: SheetLayout, notes: list[str]) -> list[SheetTable]:
+    """Return the tables of a file or folder by its layout, as printed; what was left out is added to the notes."""
+    return read_sheet_tables([grid for grid in read_all_grids(path) if not grid.is_list_of_cells], layout, notes)
 
 
 def _published_pairs(

@@ -21,8 +21,6 @@ from twoway.text import counted, crossed_text, shortlist
 
 Labels = tuple[Label, ...]
 
-_KINDS = ("counts", "shares")
-
 
 @dataclass(frozen=True)
 class PublishedMean:
@@ -195,7 +193,7 @@ class PublishedTable:
         """
         names, asked = published_labels(variables), published_labels(given)
         called = name or crossed_text(names)
-        check_known("kind of numbers", _KINDS, kind)
+        check_known("kind of numbers", ["counts", "shares"], kind)
         check_known("variable", names, *asked, where=f" to be given in table {called}")
         sheet = read_published_numbers(called, names, numbers, symbols or {})
         universe = {key: published_labels(labels) for key, labels in (within or {}).items()}

@@ -108,12 +108,9 @@ class PublishedTables:
         ... )
         <PublishedTables: 2 tables of 3 variables>
         """
-        given = (
-            [PublishedTable.of(names, numbers) for names, numbers in tables.items()]
-            if isinstance(tables, Mapping)
-            else list(tables)
-        )
-        own = [table for source in given for table in as_published_tables(source)]
+        if isinstance(tables, Mapping):
+            tables = [PublishedTable.of(names, numbers) for names, numbers in tables.items()]
+        own = [table for source in tables for table in as_published_tables(source)]
         if not own:
             raise DataError("there is no table; at least one is needed")
         coarse = {
@@ -133,10 +130,9 @@ class PublishedTables:
             if self.schema[mean.variable].values is None:
                 raise DataError(f"the mean of {mean.variable!r} needs categories that are numbers, or values for them")
             self.universe(mean.within)
-        known = {frozenset(table.variables) for table in self.tables}
         for names in self.exact:
             self.schema.indices(names)
-            if frozenset(names) not in known and not any(set(names) <= variables for variables in known):
+            if not any(set(names) <= set(table.variables) for table in self.tables):
                 raise DataError(f"exact: no table has {crossed_text(names)}")
         for rule, named in zip(self.rules, self.impossible, strict=True):
             self._check_rule(rule, named)

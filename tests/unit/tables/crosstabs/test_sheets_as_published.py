@@ -232,6 +232,7 @@ def test_many_areas(tmp_path):
         assert tables.totals.tolist() == [sum(true.cells.values())]
         (alone,) = tw.read_published(path, area=true.area).tables
         np.testing.assert_array_equal(alone.counts, tables.tables[0].counts)
+        assert list(tw.read_published_areas(path, area=true.area)) == [true.area]
     with pytest.raises(DataError, match="tables of 4 areas"):
         tw.read_published(path)
     with pytest.raises(tw.UnknownNameError, match="did you mean 'Alder County, Ohio'"):
