@@ -108,42 +108,37 @@ def _survey_inside(table: DatabaseTable, backend: Any, rows: Any) -> tuple[Schem
     wide = grouped(backend, rows, [(), *((name,) for name in variables)], sums, limit)
     labels = open_raw_columns(_labels_inside(table, wide))
     scan = Scan.of(labels, table.reader.markers(labels.names), max_categories=table.max_categories)
-    scan.n_records = n_records = max(wide.column("w").to_pylist())
-    totals = _check_weights_inside(table, wide, n_records)
+    largest_group = int(np.argmax(wide.column("w").to_numpy()))
+    (whole,) = wide.slice(largest_group, 1).to_pylist()
+    scan.n_records = n_records = whole["w"]
+    has_weights = n_records and table.reader.number_columns
+    totals = _check_weights_inside(table, whole) if has_weights else WeightTotals()
     schema = table.schema if table.schema is not None else table.reader.found(scan, table.names)
     return schema, n_records, totals
 
 
-def _check_weights_inside(table: DatabaseTable, wide: Any, n_records: int) -> WeightTotals:
-    """Return what weights add up to, or raise where they cannot be counts or weights."""
-    if not n_records or not table.reader.number_columns:
-        return WeightTotals()
-
-    def numbers(column: str) -> list[Any]:
-        return [number for number in wide.column(column).to_pylist() if number is not None]
-
+def _check_weights_inside(table: DatabaseTable, whole: Mapping[str, Any]) -> WeightTotals:
+    """Return what the weights of all rows add up to, or raise where they cannot be counts or weights."""
     largest = smallest = 1.0
     is_whole = True
     for what, column in table.reader.number_columns.items():
-        n_null = n_records - max(numbers(f"{what}_known"))
+        n_null = whole["w"] - whole[f"{what}_known"]
         allowed = "finite and not negative" if what == "weights" else "whole numbers from 0 to 2**53"
         if n_null:
             raise DataError(f"record {what} must be {allowed}; column {column!r} has NULL in {counted(n_null, 'row')}")
-        least, most = min(numbers(f"{what}_least")), max(numbers(f"{what}_most"))
-        is_broken = bool(max(numbers(f"{what}_broken")))
+        least, most, is_broken = (whole[f"{what}_{name}"] for name in ("least", "most", "broken"))
         if not (least >= 0 and math.isfinite(most)) or (what == "counts" and (most > MOST_COUNT or is_broken)):
             raise DataError(f"record {what} must be {allowed}; column {column!r} has {least!r} to {most!r}")
         if what == "weights":
-            smallest, largest = min(numbers(f"{what}_smallest"), default=math.inf), most
-            is_whole = not is_broken
+            smallest, largest, is_whole = whole[f"{what}_smallest"] or math.inf, most, not is_broken
             if largest > MOST_WEIGHT or smallest < LEAST_WEIGHT:
                 raise DataError(
                     f"record weights must be 0 or between {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}; column {column!r} has "
                     f"{smallest!r} to {largest!r}"
                 )
-    total, squares = (max(numbers(name)) for name in ("total", "squares"))
-    totals = WeightTotals(total, squares, largest, smallest, table.weights is not None, is_whole)
-    totals.check(n_records)
+    has_weights = table.weights is not None
+    totals = WeightTotals(whole["total"], whole["squares"], largest, smallest, has_weights, is_whole)
+    totals.check(whole["w"])
     return totals
 
 

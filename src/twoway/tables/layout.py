@@ -328,9 +328,7 @@ class TableLayout:
         order = random.permutation(len(self))[:n_tables]
         is_within = np.cumsum(np.diff(self.starts)[order]) <= n_cells
         is_within[0] = True
-        is_selected = np.zeros(len(self), dtype=bool)
-        is_selected[order[is_within]] = True
-        return self.part(is_selected)
+        return self.part(np.isin(np.arange(len(self)), order[is_within]))
 
     def part(self, is_selected: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
         """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
@@ -350,10 +348,6 @@ class TableLayout:
         >>> Tables.count(Records({"a": [0, 1, None], "b": [1, 1, None], "c": [None, None, 2]})).components()
         (('a', 'b'), ('c',))
         """
-        return self._components
-
-    @cached_property
-    def _components(self) -> tuple[tuple[str, ...], ...]:
         groups = PairGraph(self.together, self.schema.sizes).groups()
         return tuple(tuple(self.schema.names[position] for position in group) for group in groups)
 

@@ -388,8 +388,7 @@ class Tables(TableLayout):
         try:
             schema, notes = Schema.from_dict(header["schema"]), tuple(map(str, header["notes"]))
             more: dict[str, Any] = {name: arrays.get(name) for name in ("noise", "empty", "bases")}  # may be absent
-            if (heaviest := header.get("heaviest")) is not None:
-                more["heaviest"] = float(heaviest)
+            more["heaviest"] = None if (heaviest := header.get("heaviest")) is None else float(heaviest)
             more["number_columns"] = {str(what): str(column) for what, column in header.get("columns", {}).items()}
             more["releases"] = tuple(Release(**release) for release in header.get("releases", ()))
             return cls(schema, arrays["sets"], arrays["flat"], arrays["weights"], notes, **more)
