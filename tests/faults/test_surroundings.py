@@ -123,7 +123,7 @@ def test_no_home_and_nothing_else_in_the_environment(folder, made):
     assert (folder / "x.twoway").read_bytes() == (made / "m.twoway").read_bytes()
 
 
-def test_a_home_that_cannot_be_written(folder, tmp_path, monkeypatch):
+def test_a_home_that_cannot_be_written(folder, tmp_path, monkeypatch, capsys):
     """The history of questions is the only thing kept there, and is not worth an error."""
     import readline
 
@@ -135,6 +135,8 @@ def test_a_home_that_cannot_be_written(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda _: "quit")
     readline.clear_history()
     ask_at_prompt(tw.load(folder / "m.twoway"), print)
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "home").is_file()
 
 
 def test_no_network(monkeypatch, tmp_path):

@@ -139,7 +139,7 @@ def test_a_damaged_file_is_named(folder, content):
 # MovieLens
 
 
-def check(frame):
+def assert_ratings(frame):
     assert list(frame.columns) == ["user", "item", "rating"]
     assert frame.to_numpy().tolist() == [[1, 31, 2.5], [7, 1029, 3.0]]
 
@@ -153,7 +153,7 @@ def test_folder_file_zip_and_name(folder, file, content):
         archive.writestr("ml-two/README.txt", "read me")
         archive.writestr(f"ml-two/{file}", content)
     for path in (unpacked, unpacked / file, folder / "movielens" / "ml-two.zip", "ml-one", "ml-two"):
-        check(datasets.movielens(path))
+        assert_ratings(datasets.movielens(path))
 
 
 @pytest.mark.slow

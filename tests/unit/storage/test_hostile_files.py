@@ -83,7 +83,7 @@ def npy(descr, shape, content=b"", fortran=False):
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
 
 
-def refused(kind, path, match="twoway"):
+def assert_refused(kind, path, match="twoway"):
     """Check that a file is refused, within a few megabytes."""
     tracemalloc.start()
     try:
@@ -145,7 +145,7 @@ ARRAYS = {
 def test_arrays_with_wrong_headers(kind, case, tmp_path):
     path = saved(kind, tmp_path)
     write(path, {**members(path), "weights.npy": ARRAYS[case]})
-    refused(kind, path)
+    assert_refused(kind, path)
 
 
 @both
@@ -156,7 +156,7 @@ def test_weights_that_are_none(kind, number, tmp_path):
     weights = np.load(io.BytesIO(contents["weights.npy"])).copy()
     weights[0] = number
     write(path, {**contents, "weights.npy": npy("<f8", weights.shape, weights.tobytes())})
-    refused(kind, path, "weight")
+    assert_refused(kind, path, "weight")
 
 
 @both
@@ -166,7 +166,7 @@ def test_a_zip_bomb(kind, tmp_path):
     for name in ("weights.npy", "header.json", "more"):
         write(path, {**members(path), name: bomb}, compression=zipfile.ZIP_DEFLATED)
         assert path.stat().st_size < 1_000_000
-        refused(kind, path, "no twoway file has")
+        assert_refused(kind, path, "no twoway file has")
         tracemalloc.start()
         assert container.container_kind(path) is None
         assert tracemalloc.get_traced_memory()[1] < 20e6
@@ -190,7 +190,7 @@ def test_members_that_share_their_bytes(kind, tmp_path):
                 setattr(again, field, getattr(entry, field))
             archive.filelist.append(again)
             archive.NameToInfo[again.filename] = again
-    refused(kind, path, "claim more bytes than the file has")
+    assert_refused(kind, path, "claim more bytes than the file has")
 
 
 @both
@@ -200,9 +200,9 @@ def test_a_member_twice_and_too_many(kind, tmp_path):
     contents = members(path)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("weights.npy", contents["weights.npy"])
-    refused(kind, path, r"'weights\.npy' that no twoway file has")
+    assert_refused(kind, path, r"'weights\.npy' that no twoway file has")
     write(path, {**contents, **{f"{number}.npy": contents["weights.npy"] for number in range(200)}})
-    refused(kind, path, "members")
+    assert_refused(kind, path, "members")
 
 
 @both
@@ -216,20 +216,20 @@ def test_a_large_directory_or_header_is_refused_before_it_is_read(kind, tmp_path
     offset = len(whole)
     end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, len(directory), offset, 0)
     path.write_bytes(whole + directory + end)
-    refused(kind, path, "directory")
+    assert_refused(kind, path, "directory")
     # The same, told in the record of large archives, and with a small number in the other.
     large = struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, 400_000, 400_000, len(directory), offset)
     locator = struct.pack("<4sIQI", b"PK\6\7", 0, offset + len(directory), 1)
     end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 3, 3, 100, offset, 0)
     path.write_bytes(whole + directory + large + locator + end)
-    refused(kind, path, "directory")
+    assert_refused(kind, path, "directory")
     path.write_bytes(whole + directory + large + b"beyond" + locator + end)
-    refused(kind, path, "does not end as")
+    assert_refused(kind, path, "does not end as")
     # A comment, behind which another end could hide.
     path.write_bytes(whole[:-2] + struct.pack("<H", 22) + whole[-22:])
-    refused(kind, path, "twoway")
+    assert_refused(kind, path, "twoway")
     write(path, {**contents, "header.json": b" " * (2**25 + 1)})
-    refused(kind, path, "its header has 33,554,433 bytes")
+    assert_refused(kind, path, "its header has 33,554,433 bytes")
 
 
 @both
@@ -241,7 +241,7 @@ def test_half_of_a_surrogate_pair_is_refused(kind, tmp_path):
         header = header.replace(b'"categories": ["x"', b'"categories": [' + half, 1)
         assert header != contents["header.json"]
         write(path, {**contents, "header.json": header})
-        refused(kind, path)
+        assert_refused(kind, path)
     pair = contents["header.json"].replace(b'"name": "', b'"name": "\\ud83e\\udd86', 1)
     write(path, {**contents, "header.json": pair})
     assert load(kind, path).schema.names[0].startswith("🦆")
@@ -274,7 +274,7 @@ SCHEMAS = {
 def test_invalid_schemas_are_refused(kind, case, tmp_path):
     path = saved(kind, tmp_path)
     changed(path, [("schema", SCHEMAS[case])])
-    refused(kind, path)
+    assert_refused(kind, path)
 
 
 NUMBERS = ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" + "0" * 400, "9" * 5000]
@@ -287,7 +287,7 @@ def test_numbers_that_cannot_be_written_again(kind, number, tmp_path):
     contents = members(path)
     contents["header.json"] = contents["header.json"].replace(b'"kind"', f'"more": {number}, "kind"'.encode())
     write(path, contents)
-    refused(kind, path)
+    assert_refused(kind, path)
     assert container.container_kind(path) is None
 
 
@@ -296,7 +296,7 @@ def test_numbers_that_cannot_be_written_again(kind, number, tmp_path):
 def test_invalid_headers_are_refused(kind, header, tmp_path):
     path = saved(kind, tmp_path)
     write(path, {**members(path), "header.json": header})
-    refused(kind, path)
+    assert_refused(kind, path)
     assert container.container_kind(path) is None
 
 
@@ -323,7 +323,7 @@ REPORTS = {
 def test_reports_that_no_fit_writes(case, tmp_path):
     path = saved("model", tmp_path)
     changed(path, [("report", *change) for change in REPORTS[case]])
-    refused("model", path, "not a valid model file")
+    assert_refused("model", path, "not a valid model file")
 
 
 def test_positions_of_variables_do_not_wrap_around(tmp_path):
@@ -331,7 +331,7 @@ def test_positions_of_variables_do_not_wrap_around(tmp_path):
     path = saved("tables", tmp_path)
     sets = np.array([[2**32, 1], [1, 2]], dtype=np.int64)
     write(path, {**members(path), "sets.npy": npy("<i8", sets.shape, sets.tobytes())})
-    refused("tables", path, "from 0 to 2")
+    assert_refused("tables", path, "from 0 to 2")
 
 
 def test_tables_of_more_cells_than_there_are_numbers():
@@ -416,9 +416,9 @@ def test_trees_that_are_none(case, tmp_path):
     contents, (name, array) = members(path), TREE_ARRAYS[case]
     assert f"tree_{name}.npy" in contents
     write(path, with_array(contents, f"tree_{name}", array))
-    refused("model", path, "not a valid model file")
+    assert_refused("model", path, "not a valid model file")
     write(path, {key: content for key, content in contents.items() if key != f"tree_{name}.npy"})
-    refused("model", path, "not a valid model file")
+    assert_refused("model", path, "not a valid model file")
 
 
 def test_replicates_of_trees_that_are_none(tmp_path):
