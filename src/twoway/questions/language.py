@@ -30,13 +30,15 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = r"\n \r \t \\ \' \" \x.. \u.... \U........"
 _ESCAPED = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\", "\\'": "'", '\\"': '"'}
-_OPERATOR = re.compile(r"!=|<=|>=|=|<|>")
+_OPERATOR = re.compile(r"!=|<=|>=|==?|<|>")
 _LIST_WORD = re.compile(r"(not\s+in|in)\s*(?=\{)")
 # The lookbehind keeps a search through many spaces linear.
 _LIST_WORD_BEHIND = re.compile(r"(?<!\s)\s+(not\s+in|in)$")
 _AROUND = 200
 """Characters that an error shows before, at and after the place."""
 _HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
+_CONNECTIVE = re.compile(r"&|\b(and|or|not)\b", re.IGNORECASE)
+_CONDITIONS = "separate conditions by ',', list labels as in a in {x, y}, and exclude one by a != x"
 _ONE_CONTRAST = "a question is one P, E, mode, H or I, or the difference or ratio of two P or two E: P(a) - P(b)"
 # The end of a text behind which the second question of a difference or ratio begins.
 _BEHIND_OPERATOR = re.compile(r"\)\s*[-−/]\s*\w*$")
@@ -147,6 +149,11 @@ class _LanguageParser:
         self.at += is_next
         return is_next
 
+    def unknown(self, word: _Word, error: Exception) -> QuestionError:
+        """Return the error of an unknown name or label, with the syntax of conditions if the word joins several."""
+        hint = f"; {_CONDITIONS}" if not word.is_quoted and _CONNECTIVE.search(word.text) else ""
+        return self.error(f"{error}{hint}", word.start, word.stop)
+
     def expect(self, char: str, why: str) -> None:
         if not self.accept(char):
             raise self.error(f"expected {char!r}{' here' if self.at < len(self.text) else ''}, {why}")
@@ -254,17 +261,17 @@ class _LanguageParser:
         elif self.skip() == "{" and (listed := _LIST_WORD_BEHIND.search(name.text)):
             name = _Word(name.text[: listed.start()], False, name.start, name.start + listed.start())
         if name.text not in self.schema:
-            raise self.error(str(unknown_name("variable", name.text, self.schema.names)), name.start, name.stop)
+            raise self.unknown(name, unknown_name("variable", name.text, self.schema.names))
         variable = self.schema[name.text]
         if listed:
             return Term(variable.name, " ".join(listed.group(1).split()), self.listed(variable))
-        operator = _OPERATOR.match(self.text, self.at) if self.skip() else None
-        if operator is None:
+        matched = _OPERATOR.match(self.text, self.at) if self.skip() else None
+        if matched is None:
             return Term(variable.name)
-        self.at = operator.end()
-        labels = self.labels(variable, compares=operator.group() not in ("=", "!="))
+        self.at, operator = matched.end(), matched.group().replace("==", "=")
+        labels = self.labels(variable, compares=operator not in ("=", "!="))
         among = {"=": "in", "!=": "not in"} if len(labels) > 1 else {}
-        return Term(variable.name, among.get(operator.group(), operator.group()), labels)
+        return Term(variable.name, among.get(operator, operator), labels)
 
     def listed(self, variable: Variable) -> tuple[Label, ...]:
         self.accept("{")
@@ -310,8 +317,8 @@ class _LanguageParser:
         is_number = isinstance(readings[0], int | float) and not isinstance(readings[0], bool)
         if compares and is_number and (variable.values is not None or variable.edges is not None):
             return (readings[0],)
-        error = unknown_name("category", readings[0], variable.categories, where=f" of {variable.name!r}")
-        raise self.error(str(error), word.start, word.stop)
+        where = f" of {variable.name!r}"
+        raise self.unknown(word, unknown_name("category", readings[0], variable.categories, where=where))
 
 
 def _parsed_escape(match: re.Match[str]) -> str:

@@ -155,6 +155,7 @@ def test_the_examples_are_questions(text):
     [
         (" p( vote|age=30-39 ,region  in{north,east}) ", "P(vote | age = 30-39, region in {north, east})"),
         ("MODE(vote,age)", "mode(vote, age)"),
+        ("P(vote == yes | age==40+)", "P(vote = yes | age = 40+)"),
         ("P(\"vote\"='yes')", "P(vote = yes)"),
         ("P(born in = it's)", "P('born in' = it's)"),
         ("P(born in = 'a, b')", "P('born in' = 'a, b')"),
@@ -199,6 +200,9 @@ def test_spellings(text, printed):
         ("mode(vote | age)", "'age' needs a value", " "),
         ("P(vote, vote)", "duplicate variable 'vote'", "vote, vote)"),
         ("P(age > 35)", "no category 35 of 'age'", "35"),
+        ("P(vote = yes & age = 40+)", "separate conditions by ','", "yes & age"),
+        ("P(region = north or east)", "list labels as in a in {x, y}", "north or east"),
+        ("P(not vote = yes)", "exclude one by a != x", "not vote"),
         ("P(vote = \x1b[31m)", "no category '\\x1b[31m' of 'vote'", "\\x1b[31m"),
     ],
 )
