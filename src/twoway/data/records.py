@@ -19,7 +19,7 @@ from twoway.arrays import Array, Bools, Floats, Ints
 from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.data.frames import frame_library_of
 from twoway.data.missing import AnyMissing, Unseen
-from twoway.data.stored_records import NO_NUMBERS, Block, Combine, PerBlock
+from twoway.data.stored_records import Block, Combine, PerBlock
 from twoway.data.weights import (
     WeightTotals,
     is_unit_weight,
@@ -174,8 +174,7 @@ class Records:
     @classmethod
     def from_block(cls, schema: Schema, block: Block) -> Records:
         """Return the records of a block; nothing is copied."""
-        numbers = (array if array.size else None for array in (block.weights, block.people, block.heads))
-        return cls.from_cells(schema, block.pointers, block.cells, *numbers)
+        return cls.from_cells(schema, *block)
 
     @classmethod
     def joined(cls, parts: Sequence[Records]) -> Records:
@@ -246,9 +245,9 @@ class Records:
         work = self.pointers[:-1] - self.pointers[0] + 4 * np.arange(self.n_records)
         total = self.n_observed + 4 * self.n_records
         edges = np.searchsorted(work, np.linspace(0, total, n_blocks + 1))
-        _, cells, *numbers = self.as_block()
+        numbers = self.weights, self.people, self.heads
         return [
-            Block(self.pointers[a : b + 1], cells, *(array[a:b] for array in numbers))
+            Block(self.pointers[a : b + 1], self.cells, *(None if array is None else array[a:b] for array in numbers))
             for a, b in itertools.pairwise(edges)
         ]
 
@@ -376,8 +375,7 @@ class Records:
 
     def as_block(self) -> Block:
         """Return all records as one block."""
-        numbers = (NO_NUMBERS if array is None else array for array in (self.weights, self.people, self.heads))
-        return Block(self.pointers, self.cells, *numbers)
+        return Block(self.pointers, self.cells, self.weights, self.people, self.heads)
 
     @property
     def _has_say(self) -> Bools:

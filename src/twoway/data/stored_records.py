@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 import numpy as np
 
 from twoway.arrays import Array, Floats, Ints
-from twoway.data.weights import WeightTotals, is_unit_weight
+from twoway.data.weights import WeightTotals, is_unit_weight, record_weights
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ RecordSource: TypeAlias = "Records | StoredRecords | FittedRecords"
 """What a solver knows of its records: their sizes, sums over blocks, and a sample."""
 
 NO_NUMBERS = np.empty(0)
-"""The weights and people of a block that has none."""
+"""Weights and people where there are none, for kernels and files."""
 
 
 class Block(NamedTuple):
@@ -39,33 +39,37 @@ class Block(NamedTuple):
     """(n_records + 1,): record s owns ``cells[pointers[s]:pointers[s + 1]]``."""
     cells: Array
     """Observed cells in the schema's numbering, ascending within a record; the smallest unsigned type."""
-    weights: Floats = NO_NUMBERS
-    """(n_records,): what all people that a record stands for weigh together; empty where every record weighs one."""
-    people: Array = NO_NUMBERS
-    """(n_records,): how many people a record stands for; empty where each of them weighs one."""
-    heads: Array = NO_NUMBERS
-    """(n_records,): as in `Records`; empty where they are the people."""
+    weights: Floats | None = None
+    """(n_records,): what all people that a record stands for weigh together; None where every record weighs one."""
+    people: Array | None = None
+    """(n_records,): how many people a record stands for; None where each of them weighs one."""
+    heads: Array | None = None
+    """(n_records,): as in `Records`; None where they are the people."""
+
+    @property
+    def n_records(self) -> int:
+        """The number of records."""
+        return len(self.pointers) - 1
 
     @property
     def compressed(self) -> tuple[Ints, Array, Floats]:
-        """The arrays that the E-step takes."""
-        return self.pointers, self.cells, self.weights
+        """The arrays that the E-step takes; weights are empty where every record weighs one."""
+        return self.pointers, self.cells, NO_NUMBERS if self.weights is None else self.weights
 
     @property
     def n_people(self) -> Array:
         """How many people each record stands for, by head; those without weight are not counted."""
-        if not self.weights.size:
-            return np.ones(len(self.pointers) - 1)
-        people = next((array for array in (self.heads, self.people) if array.size), self.weights)
+        if self.weights is None:
+            return np.ones(self.n_records)
+        people = next(array for array in (self.heads, self.people, self.weights) if array is not None)
         return np.where(self.weights > 0, people, 0.0)
 
     def scaled(self, factor: float) -> Block:
         """Return the block with weights times a factor; where its people weighed one, they do so no longer."""
         if is_unit_weight(factor):
             return self
-        weights = self.weights if self.weights.size else np.ones(len(self.pointers) - 1)
-        people = self.people if self.people.size else weights
-        return self._replace(weights=weights * factor, people=people)
+        weights = record_weights(self)
+        return self._replace(weights=weights * factor, people=weights if self.people is None else self.people)
 
 
 class Totals(NamedTuple):

@@ -20,6 +20,7 @@ from twoway.text import brief
 
 if TYPE_CHECKING:
     from twoway.data.records import Records
+    from twoway.data.stored_records import Block
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Weights outside, but for 0, are refused: their squares could not be added."""
@@ -114,7 +115,7 @@ class WeightTotals:
             warn_caller(_NOT_COUNTS, FutureWarning, once=True)
 
 
-def record_weights(records: Records) -> Floats:
+def record_weights(records: Records | Block) -> Floats:
     """Return how much each record counts, (n_records,)."""
     return np.ones(records.n_records) if records.weights is None else records.weights
 

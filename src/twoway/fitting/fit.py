@@ -345,7 +345,7 @@ def _fit_likelihood(
     def uncertainty(block: Block) -> float:
         memberships, _ = posterior_of(block, pmf.weights, pmf.stacked)
         entropies = -times_log(memberships, memberships).sum(axis=1)
-        return float(entropies.sum() if block.weights.size == 0 else (entropies * block.weights).sum())
+        return float(entropies.sum() if block.weights is None else (entropies * block.weights).sum())
 
     n_records, n_free = records.total_weight, pmf.n_parameters
     if not np.isfinite(log_likelihood):

@@ -16,6 +16,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.data.records import Records
+from twoway.data.weights import record_weights
 from twoway.model.pmf import JointPMF
 from twoway.report import Progress, Report
 from twoway.schema import Schema
@@ -253,7 +254,7 @@ class _CellsToSmooth:
         schema, blocks = held_out[0].schema, [held.as_block() for held in held_out]
         of_cell = np.repeat(np.arange(len(schema)), schema.sizes)
         variables = [of_cell[block.cells[block.pointers[0] : block.pointers[-1]]] for block in blocks]
-        weights = [np.repeat(block.weights, np.diff(block.pointers)) for block in blocks]
+        weights = [np.repeat(record_weights(block), np.diff(block.pointers)) for block in blocks]
         self.copies, self.shape = copies, (len(held_out), len(schema))
         self.variables, self.weights = np.concatenate(variables), np.concatenate(weights)
         self._place = np.repeat(np.arange(len(held_out)), list(map(len, variables))) * len(schema) + self.variables

@@ -19,6 +19,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints, times_log
 from twoway.data.records import Records
+from twoway.data.weights import record_weights
 from twoway.model.pmf import JointPMF
 from twoway.model.posterior import posterior_of_theta
 from twoway.model.raking import raked_to
@@ -261,7 +262,7 @@ class TableSums(CellSets):
         """
         n_cells, block = self.schema.n_categories, self.records.as_block()
         extended, rows = self.groups.extended(theta, rows, n_cells)
-        weights, value = block.weights, None
+        weights, value = record_weights(block), None
         if fills and self.cells.has_gaps:
             log_prob = posterior_of_theta(block, extended, rank, rows, 1 if rows is None else 0)[1]
             weights, value = self._filled(np.exp(log_prob), log_prob, weights)

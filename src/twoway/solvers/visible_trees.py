@@ -195,12 +195,11 @@ class VisibleMixture:
         """Return the sums of the E-step over a block of records."""
         from twoway.kernels.compression import expand
 
-        schema, n_records = self.schema, len(block.pointers) - 1
-        codes = np.full((n_records, len(schema)), -1, dtype=np.int32)
+        schema = self.schema
+        codes = np.full((block.n_records, len(schema)), -1, dtype=np.int32)
         variable_of_cell = np.repeat(np.arange(len(schema), dtype=np.int32), schema.sizes)
         expand(block.pointers, block.cells, variable_of_cell, schema.offsets, codes)
-        weights = block.weights if block.weights.size else np.ones(n_records)
-        log_likelihood, memberships = visible_memberships(codes, weights, self.shares, self.trees)
+        log_likelihood, memberships = visible_memberships(codes, record_weights(block), self.shares, self.trees)
         counts = visible_counts(codes, memberships, self.trees)
         return VisibleCounts(memberships.sum(axis=1), counts, log_likelihood)
 

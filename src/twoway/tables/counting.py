@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.data.weights import squared_weights
+from twoway.data.weights import record_weights, squared_weights
 from twoway.errors import DataError
 from twoway.schema import Schema
 
@@ -85,17 +85,15 @@ def count_singles(source: RecordSource, threads: int | None = None) -> Floats:
 
 def _count_block_singles(block: Block, *, schema: Schema) -> Floats:
     begin, end, n_shown = int(block.pointers[0]), int(block.pointers[-1]), np.diff(block.pointers)
-    weights = block.weights if block.weights.size else np.ones(len(block.pointers) - 1)
     cells = block.cells[begin:end]
-    numbers = (weights, block.n_people, squares_to_count(block))
+    numbers = (record_weights(block), block.n_people, squares_to_count(block))
     return np.array([np.bincount(cells, np.repeat(each, n_shown), schema.n_categories) for each in numbers])
 
 
 def squares_to_count(block: Block) -> Floats:
     """Return the sum of people's squared weights of each record, (n_records,)."""
-    if not block.weights.size:
-        return np.ones(len(block.pointers) - 1)
-    return squared_weights(block.weights, block.people) if block.people.size else block.weights
+    weights = record_weights(block)
+    return weights if block.people is None else squared_weights(weights, block.people)
 
 
 def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:
@@ -147,7 +145,7 @@ def _count_block(
     from twoway.kernels import counting
 
     n_cells = count_cells(schema.sizes, order)
-    if block.weights.size:
+    if block.weights is not None:
         numbers = {"weighted": np.rint(block.weights / step).astype(np.int64)}
     else:
         # A block has fewer than 2³² records; half the memory is half the misses of the cache.

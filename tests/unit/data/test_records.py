@@ -35,7 +35,7 @@ def count_cells(records, threads=None):
 
     def per_block(block: Block):
         cells = block.cells[block.pointers[0] : block.pointers[-1]]
-        weights = np.repeat(block.weights, np.diff(block.pointers)) if block.weights.size else None
+        weights = None if block.weights is None else np.repeat(block.weights, np.diff(block.pointers))
         return np.bincount(cells, weights, minlength=records.schema.n_categories).astype(float)
 
     return records.map_reduce(per_block, np.add, threads=threads)
@@ -111,7 +111,7 @@ def test_blocks_cover_all_records_once(monkeypatch, weighted):
     assert ends[-1][1] == records.n_observed
     assert all(left[1] == right[0] for left, right in pairwise(ends))
     assert sum(len(block.pointers) - 1 for block in blocks) == 500
-    assert np.concatenate([block.weights for block in blocks]).tolist() == (list(range(500)) if weighted else [])
+    assert np.concatenate([block.compressed[2] for block in blocks]).tolist() == (list(range(500)) if weighted else [])
     assert max(len(block.pointers) for block in blocks) < 3 * 500 / len(blocks)
 
 

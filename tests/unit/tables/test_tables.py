@@ -92,12 +92,12 @@ class Shards:
             Block(
                 records.pointers[a : b + 1],
                 records.cells,
-                np.full(b - a, 3.0) if weighted_every and place % weighted_every == 0 else np.empty(0),
+                np.full(b - a, 3.0) if weighted_every and place % weighted_every == 0 else None,
             )
             for place, (a, b) in enumerate(pairwise(edges))
         ]
         self.weight_totals = sum(
-            (WeightTotals.of(b.weights if b.weights.size else None, None, len(b.pointers) - 1) for b in self.blocks),
+            (WeightTotals.of(b.weights, None, b.n_records) for b in self.blocks),
             WeightTotals(),
         )
 
@@ -110,7 +110,7 @@ def test_any_blocks_count_as_one(order):
     records = make_records(n_records=500)
     assert Tables.count(Shards(records, 7), order) == Tables.count(records, order)
     some = Shards(records, 5, weighted_every=2)
-    weights = np.concatenate([block.weights if block.weights.size else np.ones(100) for block in some.blocks])
+    weights = np.concatenate([np.ones(100) if block.weights is None else block.weights for block in some.blocks])
     assert Tables.count(some, order) == Tables.count(records.reweighted(weights), order)
 
 

@@ -200,7 +200,7 @@ class FileRecords(StoredRecords):
             for part in piece.read():
                 columns, *weights = self._reader.split(replace(open_raw_columns(part), start=start))
                 pointers, cells, self._codes[piece.path, start] = self._reader.encode(columns, self.schema)
-                yield Block(pointers, cells, *(array for array in weights if array is not None))
+                yield Block(pointers, cells, *weights)
                 start += part.num_rows
 
     def _pieces(self, table: FileTable) -> Iterator[Piece]:
