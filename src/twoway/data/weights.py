@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from operator import add, and_, or_
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ _NOT_COUNTS = (
 )
 
 
-@dataclass(frozen=True)
-class WeightTotals:
+class WeightTotals(NamedTuple):
     """What the weights of some records add up to; these add."""
 
     total: float = 0.0
@@ -55,15 +54,8 @@ class WeightTotals:
     is_whole: bool = True
     """Whether every weight is a whole number."""
 
-    def __add__(self, other: WeightTotals) -> WeightTotals:
-        return WeightTotals(
-            self.total + other.total,
-            self.squares + other.squares,
-            max(self.largest, other.largest),
-            min(self.least, other.least),
-            self.is_weighted or other.is_weighted,
-            self.is_whole and other.is_whole,
-        )
+    def __add__(self, other: WeightTotals) -> WeightTotals:  # type: ignore[override]
+        return WeightTotals(*(of_both(one, two) for of_both, one, two in zip(_OF_BOTH, self, other, strict=True)))
 
     @classmethod
     def of(cls, weights: Floats | None, people: Array | None, n_records: int) -> WeightTotals:
@@ -113,6 +105,10 @@ class WeightTotals:
             raise DataError("the counts or weights of the records are all zero; at least one must be positive")
         if self.is_weighted and self.is_whole and not self.is_constant:
             warn_caller(_NOT_COUNTS, FutureWarning, once=True)
+
+
+_OF_BOTH: tuple[Callable[[Any, Any], Any], ...] = (add, add, max, min, or_, and_)
+"""What makes one number of two, for each of the totals."""
 
 
 def record_weights(records: Records | Block) -> Floats:

@@ -18,17 +18,9 @@ import numpy as np
 from twoway.arrays import Ints
 from twoway.category_labels import label_key
 from twoway.data.coding import CodeOf
-from twoway.data.files import formats
+from twoway.data.files import formats, text_files
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
-from twoway.data.files.text_files import (
-    read_text_header,
-    text_kinds,
-    text_relation,
-    type_text_column,
-    typed_text,
-    warn_of_single_column,
-)
 from twoway.data.missing import USUAL, Markers, MissingLabels, Unseen, label_unless_missing
 from twoway.data.raw_columns import LabelsByKey, open_raw_columns
 from twoway.data.scan import Scan
@@ -87,7 +79,7 @@ class FileTable:
         """Return the table of some columns of files, or of all; the options are the fields of the class."""
         files = find_files(path)
         if files.is_text and len(files.columns) == 1:
-            warn_of_single_column(files.paths[0], files.kind)
+            text_files.warn_of_single_column(files.paths[0], files.kind)
         options["missing"] = MissingLabels.of(options.get("missing", ()))
         options["missing"].check_columns(files.columns, options.get("schema"))
         return cls(files, files.choose_columns(columns), **options)
@@ -144,12 +136,12 @@ class FileTable:
                 return column
             variable = self._variable(name)
             texts = self.missing.texts(name, variable)
-            known = kinds.get(name, text_kinds(variable)) | self._further_kinds
+            known = kinds.get(name, text_files.text_kinds(variable)) | self._further_kinds
             column = pc.dictionary_encode(column)
             if not texts.issubset(USUAL) and column.num_chunks:
                 labels = map(str.strip, column.chunk(0).dictionary.to_pylist())
                 self.found_missing.update((name, label) for label in labels if label in texts)
-            return type_text_column(column, texts, variable, known, self.unseen)
+            return text_files.type_text_column(column, texts, variable, known, self.unseen)
 
         if self.files.is_text:  # as a new table: setting one column at a time takes quadratic time
             table = pa.table(dict(zip(table.column_names, map(typed, table.column_names, table.columns), strict=True)))
@@ -165,7 +157,9 @@ class FileTable:
     @cached_property
     def _further_kinds(self) -> set[str]:
         """Return "comma" where ``2,5`` is a number, as it must be where semicolons separate columns."""
-        return {"comma"} if read_text_header(self.files.paths[0], self.files.kind).delimiter == ";" else set()
+        return (
+            {"comma"} if text_files.read_text_header(self.files.paths[0], self.files.kind).delimiter == ";" else set()
+        )
 
     @cached_property
     def _texts(self) -> Scan:
@@ -176,7 +170,9 @@ class FileTable:
         scan = Scan(observed=known)
         for path in self.files.paths if names else ():
             with clear_format_errors(path), self._connection.cursor() as cursor:
-                for table in formats.stream_format_slices(text_relation(cursor, path, self.files.kind, names)):
+                for table in formats.stream_format_slices(
+                    text_files.text_relation(cursor, path, self.files.kind, names)
+                ):
                     columns = open_raw_columns(table.rename_columns(names))
                     scan += Scan.of(columns, markers, max_categories=self.max_categories, known=known)
         return scan
@@ -186,7 +182,9 @@ class FileTable:
         """For each of these columns whether it is one of numbers, truth values or text (none), and its labels."""
         typed = {}
         for name, texts in self._texts.observed.items():
-            labels = typed_text(pa.array(texts.values(), pa.string()), text_kinds(None) | self._further_kinds)
+            labels = text_files.typed_text(
+                pa.array(texts.values(), pa.string()), text_files.text_kinds(None) | self._further_kinds
+            )
             is_text, is_truth = pa.types.is_string(labels.type), pa.types.is_boolean(labels.type)
             typed[name] = set() if is_text else {"truth" if is_truth else "number"}, labels
         return typed
