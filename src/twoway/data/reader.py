@@ -27,7 +27,7 @@ from twoway.data.scan import Scan
 from twoway.data.weights import check_counts, check_weights, weights_as_floats, weights_of_rows
 from twoway.errors import DataError, check_known, check_type, check_whole_number, near_miss, warn_caller
 from twoway.schema import Schema, Variable
-from twoway.text import shortlist
+from twoway.text import brief, shortlist
 
 _MOST_COMPARED = 10_000
 """So many labels are searched for a near miss; more would take seconds."""
@@ -216,8 +216,9 @@ def read(
     if where is not None:
         rows = np.asarray(where)
         if rows.dtype != np.bool_ or rows.shape != (opened.n_rows,):
-            shown = f"{rows.dtype} of shape {rows.shape}"
-            raise DataError(f"where must be {opened.n_rows} truth values, one per record; got {shown}")
+            shown = f"{len(rows)} of type {rows.dtype}" if rows.ndim == 1 else brief(where)
+            files = "; a condition in SQL is for files and databases" if isinstance(where, str) else ""
+            raise DataError(f"where must be {opened.n_rows} truth values, one per record; got {shown}{files}")
         opened = opened.where(rows)
     names = opened.names
     opened, weights, people = reader.split(opened)

@@ -23,6 +23,7 @@ from twoway.data.files.survey_files import READERS, survey_columns, survey_metad
 from twoway.data.files.text_files import typed_text
 from twoway.errors import DataError, FileFormatError, MissingFileError, check_known
 from twoway.lazy_imports import pa, pq
+from twoway.storage.atomic_files import check_file_path
 from twoway.text import ADDRESS, shortlist, without_password
 
 STREAMED_BYTES = 2**29
@@ -170,7 +171,7 @@ def find_files(path: FilePath | FileSet) -> FileSet:
     """
     if isinstance(path, FileSet):
         return path
-    name = os.fspath(path)
+    name = os.fspath(check_file_path(path))
     if any("\ud800" <= char <= "\udfff" for char in name):
         # The engines know UTF-8 only; Python reads any name, but as it would be in this locale.
         raise DataError(f"the file name {name!r} cannot be decoded in this locale; set PYTHONUTF8=1, or rename it")
