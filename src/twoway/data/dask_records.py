@@ -27,7 +27,7 @@ from twoway.data.reader import Reader, match_reader_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
 from twoway.data.stored_records import Block, Combine, FittedRecords, PerBlock, RecordSource, StoredRecords, Totals
-from twoway.errors import ClusterError, DataError, TwowayError, errors_at
+from twoway.errors import ClusterError, DataError, TwowayError, check_type, errors_at
 from twoway.lazy_imports import import_extra
 from twoway.schema import Schema
 from twoway.text import shortlist
@@ -153,8 +153,10 @@ class _FittedDaskPartitions(FittedRecords):
 
 def _chosen_dask_columns(source: Any, reader: Reader, where: Any) -> Any:
     """Return a Dask DataFrame with the rows and columns needed, or raise if a column is lacking."""
-    if not isinstance(source, import_extra("dask.dataframe", "records on a cluster need Dask", "dask").DataFrame):
+    dask = import_extra("dask.dataframe", "records on a cluster need Dask", "dask")
+    if not isinstance(source, dask.DataFrame):
         raise DataError(f"DaskRecords reads a Dask DataFrame; got {type(source).__name__}, which Records may read")
+    check_type("where", where, dask.Series | None, "a Dask Series of truth values, such as frame.age > 17")
     source = source if where is None else source[where]
     by_name = {str(name): name for name in source.columns}
     reader.declared.check(list(by_name))

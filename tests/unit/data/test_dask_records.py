@@ -233,6 +233,11 @@ def test_columns_rows_and_the_limit_of_categories(threads):
         tw.DaskRecords(source, columns=["y1"])
     with pytest.raises(tw.DataError, match="more than 2 distinct values"):
         tw.DaskRecords(source, columns=["x1"], max_categories=2)
+    for where in ("x1 > 1", [True], SURVEY["x1"] > 1):
+        with pytest.raises(
+            tw.DataError, match=r"where must be a Dask Series of truth values, such as frame\.age > 17, not"
+        ):
+            tw.DaskRecords(source, where=where)
 
 
 def test_columns_without_text_for_names(threads):

@@ -119,6 +119,7 @@ def connection_errors(database: Any) -> Iterator[None]:
 def _explain_connection_error(error: Exception) -> str:
     kind, state = type(error).__name__, getattr(error, "sqlstate", None)
     message = next((line.strip() for line in str(error).splitlines() if line.strip()), kind)
+    message = re.sub(r"^[A-Z]\w+ Error: ", "", message)  # the class of DuckDB's errors
     if state == _NO_PERMISSION or "permission denied" in message:
         return f"this account may not read it: {message}"
     if state in _WRONG_PASSWORD or "password authentication failed" in str(error):

@@ -156,7 +156,7 @@ def read_database_table(table: DatabaseTable) -> Records:
                 part = part.set_column(place, name, coded.cast(pa.dictionary(index, types.field(name).type)))
             parts.append(part)
     with database_table_errors():
-        return Records(
+        records = Records(
             pa.concat_tables(parts) if parts else types.empty_table(),
             missing=reader.missing.among(names),
             weights=reader.weights,
@@ -164,6 +164,9 @@ def read_database_table(table: DatabaseTable) -> Records:
             schema=reader.found(scan, names) if table.schema is None else table.schema,
             unseen=table.unseen,
         )
+    found = ((name, code) for name, codes in records.set_to_missing.items() for code in codes)
+    reader.warn_of_unused(found, names, records.schema)
+    return records
 
 
 @contextmanager

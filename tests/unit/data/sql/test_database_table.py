@@ -100,6 +100,13 @@ def test_where_is_one_condition(connect, text):
         tw.count(tw.DatabaseTable(table, where=text))
 
 
+def test_labels_given_as_missing_that_no_row_has_are_warned_of(connect):
+    table = connect("duckdb://").create_table("t", pa.table({"a": ["x", "refused"], "b": [1, -9]}))
+    with pytest.warns(UserWarning, match="no cell has 'refusd', given as missing; did you mean 'refused'") as caught:
+        tw.count(tw.DatabaseTable(table, missing=["refusd", -9]))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_a_schema_missing_markers_and_unseen_labels(database):
     table = database.create_table("t", pa.table({"a": ["x", "y", "-9", None], "b": [1, 2, 2, 1]}))
     schema = tw.Schema((tw.Variable("b", (2, 1)), tw.Variable("a", ("x", "z", "y")), tw.Variable("c", ("no",))))
