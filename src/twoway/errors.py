@@ -9,7 +9,7 @@ import operator
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat
 from warnings import warn
 
 from twoway.text import ADDRESS, brief, escaped, shortlist, text_beside, without_password
@@ -156,8 +156,10 @@ def check_type(name: str, value: object, types: Any, allowed: str) -> None:
 
 def check_whole_number(name: str, value: object, least: int, most: int | None = None) -> int:
     """Return an option as an integer, or raise where it is not a whole number from ``least`` to ``most``."""
-    # The check of a protocol is slow, and plain integers come here in every pass.
-    number = operator.index(value) if isinstance(value, int | SupportsIndex) and not isinstance(value, bool) else None
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]  # or it raises
+    except TypeError:  # also of arrays
+        number = None
     if number is None or number < least:
         raise DataError(f"{name} must be a whole number of at least {least}, not {brief(value)}")
     if most is not None and number > most:

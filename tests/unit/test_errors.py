@@ -67,3 +67,15 @@ def test_unknown_gives_the_near_miss_and_the_known_names():
     assert str(unknown_name("category", "yess", ["no", "yes"], where=" of 'vote'")) == (
         "no category 'yess' of 'vote'; did you mean 'yes'? known: 'no', 'yes'"
     )
+
+
+@pytest.mark.parametrize("value", [np.array([1]), np.array([[2]]), 1.0, "1", True, None])
+def test_what_is_not_a_whole_number_is_an_error(value):
+    with pytest.raises(errors.DataError, match="n must be a whole number of at least 1, not"):
+        errors.check_whole_number("n", value, 1)
+
+
+def test_whole_numbers_of_numpy_are_integers():
+    numbers = [errors.check_whole_number("n", number, 1) for number in (np.int8(3), np.array(3))]
+    assert numbers == [3, 3]
+    assert {type(number) for number in numbers} == {int}
