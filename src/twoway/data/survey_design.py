@@ -9,7 +9,7 @@ import numpy as np
 
 from twoway.arrays import Floats, Ints
 from twoway.data.records import Records
-from twoway.errors import DataError, check_known, check_number
+from twoway.errors import DataError, check_known, check_number, check_type
 from twoway.lazy_imports import pd
 from twoway.text import brief, shortlist
 
@@ -113,6 +113,7 @@ class ReplicateWeights(NamedTuple):
 
 def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateWeights:
     """Return the units or the replicate weights of records in the order of a design's entries, or raise."""
+    check_type("design", design, Design, "a Design")
     if design.kind is not None:
         check_known("kind", get_args(ReplicateKind), design.kind)
     if design.fay is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, product
 from string import ascii_uppercase
 
 from twoway.category_labels import Label
-from twoway.errors import DataError, check_known
+from twoway.errors import DataError, check_known, check_type
 from twoway.model.events import Names
 from twoway.schema import Schema, Variable, first_duplicate
 from twoway.tabulation.result import BannerColumn
@@ -59,6 +59,7 @@ class BannerGroup:
 
 def opened_banner(schema: Schema, columns: Names) -> list[BannerGroup]:
     """Return the groups of columns of a banner, that of all records first."""
+    check_type("columns", columns, str | Iterable, "names of variables")
     texts = [columns] if isinstance(columns, str) else list(columns)
     nests = [_banner_nest(schema, text) for text in texts]
     if (duplicate := first_duplicate([f" {WITHIN} ".join(nest) for nest in nests])) is not None:

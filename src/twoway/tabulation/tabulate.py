@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from twoway.arrays import Bools, Floats
 from twoway.checks.sampled_table import SampledRecords
 from twoway.checks.significance import SIGNIFICANT, holm_corrected
 from twoway.data.survey_design import Design
-from twoway.errors import DataError, check_known
+from twoway.errors import DataError, check_known, check_type
 from twoway.model.events import Names
 from twoway.model.intervals import Scale
 from twoway.model.pmf import JointPMF, pmf_of
@@ -108,6 +108,7 @@ def tabulate(
 
 def _tabulated_names(rows: Names, known: Sequence[str]) -> list[str]:
     """Return the names of rows, each known and given once."""
+    check_type("rows", rows, str | Iterable, "names of variables")
     names = [rows] if isinstance(rows, str) else list(rows)
     check_known("variable", known, *names, where=" in rows")
     if (duplicate := first_duplicate(names)) is not None:
@@ -118,7 +119,9 @@ def _tabulated_names(rows: Names, known: Sequence[str]) -> list[str]:
 def _tabulated_nets(pmf: JointPMF, nets: Mapping[str, str], asked: Sequence[str]) -> dict[str, dict[str, list[int]]]:
     """Return the codes of each net, by the name of its variable and its own."""
     listed: dict[str, dict[str, list[int]]] = {}
+    check_type("nets", nets, Mapping, "conditions by the name of the row, such as {'Top 2': 'trust >= 4'}")
     for net, condition in nets.items():
+        check_type(f"the net {net!r}", condition, str, "a condition as text, such as 'trust >= 4'")
         codes_of = condition_codes(pmf.schema, parse_terms(condition, pmf.schema, groups_to_parse(pmf)))
         (name, codes), *others = codes_of.items()
         if others:

@@ -328,3 +328,23 @@ def test_independent_data_seldom_get_a_letter():
         counts = tw.Counts(schema, np.array([[0, 1]]), sums, np.zeros(0))
         marked += bool((tw.tabulate(pmf.with_counts(counts), "a", "g")["a"].higher_than != "").any())
     assert marked <= 6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 5}, "rows must be names of variables, not 5"),
+        ({"columns": 5}, "columns must be names of variables, not 5"),
+        ({"nets": ["trust >= 4"]}, "nets must be conditions by the name of the row"),
+        ({"nets": {"High": 4}}, "the net 'High' must be a condition as text"),
+        ({"records": FRAME, "design": "strata"}, "design must be a Design"),
+    ],
+)
+def test_options_of_another_type_are_errors(options, message):
+    with pytest.raises(tw.DataError, match=message):
+        tw.tabulate(MODEL, **options)
+
+
+def test_a_file_name_of_another_type_is_an_error():
+    with pytest.raises(tw.DataError, match="a file name must be text or a path, not 5"):
+        tw.tabulate(MODEL, "trust").save(5)

@@ -18,14 +18,14 @@ from twoway.data.files.survey_files import READERS, written_survey_file
 from twoway.data.files.text_files import DELIMITERS
 from twoway.errors import FileFormatError
 from twoway.lazy_imports import pa, pq
-from twoway.storage.atomic_files import atomic_file
+from twoway.storage.atomic_files import atomic_file, check_file_path
 
 _WRITTEN = tuple(ending for ending, kind in FORMATS.items() if kind not in ("por", "sas7bdat", "sheet"))
 
 
 def written_ending(path: FilePath, endings: Iterable[str], where: str) -> str:
     """Return the ending of a file; one that is not among these is an error that says where things are written."""
-    ending = Path(path).suffix.lower()
+    ending = Path(check_file_path(path)).suffix.lower()
     if ending not in endings:
         raise FileFormatError(f"cannot write {os.fspath(path)!r}: its name ends in {ending!r}; {where}")
     return ending
