@@ -97,7 +97,7 @@ def plot_residuals(pmf: JointPMF, observed: Any, names: Sequence[str] | None = N
     tables = observed if is_tables else Tables.count(records_for_model(pmf.schema, observed, report=pmf.report))
     if names is None:
         return _plot_all_residuals(pmf, tables, ax)
-    if len(names) != 2 or isinstance(names, str):
+    if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != 2:
         raise DataError(f"names must be two variables, whose table is drawn; got {names!r}")
     residuals = plotted_residuals(pmf, tables, names)
     first, second = pmf.schema[names[0]], pmf.schema[names[1]]

@@ -91,7 +91,7 @@ def _plot_model_profiles(
     marks: NDArray[np.int64] | None = None,
 ) -> Axes:
     """Draw the shares of some variables' categories in each component, with marks (n_categories, rank) behind them."""
-    indices = _plotted_model_variables(pmf) if names is None else pmf.schema.indices(names)
+    indices = _plotted_model_variables(pmf) if names is None else _named_model_variables(pmf, names)
     cells = np.r_[tuple(pmf.schema.cells(index) for index in indices)]
     # Above its categories, each variable has a row of its name, with empty cells.
     heads = np.cumsum([0, *(pmf.schema.sizes[index] for index in indices[:-1])])
@@ -109,6 +109,13 @@ def _plot_model_profiles(
     ax.xaxis.set_label_position("top")
     ax.set_xlabel(f"{what}, and {size}{_plotted_model_part(len(indices), pmf)}", fontsize="small")
     return ax
+
+
+def _named_model_variables(pmf: JointPMF, names: str | Sequence[str] | None) -> list[int]:
+    """Return the positions of these variables, at least one, or of all."""
+    if not (indices := pmf.schema.indices(pmf.schema.names if names is None else names)):
+        raise DataError("names is empty; name at least one variable, or leave it out to see all")
+    return indices
 
 
 def _plotted_model_variables(pmf: JointPMF) -> list[int]:
@@ -152,7 +159,7 @@ def plot_dependence(pmf: JointPMF, names: Sequence[str] | None = None, *, ax: Ax
     ['x1', 'x2', 'x3', 'x4']
     """
     pmf = pmf_of(pmf)
-    indices = list(range(len(pmf.schema))) if names is None else pmf.schema.indices(names)
+    indices = _named_model_variables(pmf, names)
     information = pairwise_information(pmf.trees.of_variables(indices)) / math.log(2)
     np.fill_diagonal(information, 0.0)
     shown = drawn_variables(information) if names is None else np.arange(len(indices))
@@ -220,7 +227,7 @@ def plot_scatter(
     pmf = pmf_behind(pmf, of, "plot_scatter")
     if pmf.rank != 3:
         raise DataError(f"a scatter plot needs three components; this model has rank {pmf.rank}")
-    indices = pmf.schema.indices(pmf.schema.names if names is None else names)
+    indices = _named_model_variables(pmf, names)
     rows = np.concatenate([pmf.factors[index] for index in indices]) * pmf.weights
     sums = rows.sum(axis=1)
     points = (rows[sums > 0] / sums[sums > 0, None]) @ _CORNERS

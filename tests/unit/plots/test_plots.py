@@ -236,3 +236,15 @@ def test_profiles_of_segments_show_names_and_marks(fitted):
     assert len(tw.plot_profiles(found, "a").texts) == 4
     with pytest.raises(DataError, match="draws what"):
         tw.plot_profiles(fitted)
+
+
+@pytest.mark.parametrize("plot", [tw.plot_components, tw.plot_dependence, tw.plot_scatter])
+def test_no_names_are_an_error(plot):
+    with pytest.raises(DataError, match="names is empty; name at least one variable"):
+        plot(tw.datasets.dirichlet_rows(4, 5, 3), [])
+
+
+def test_names_of_residuals_of_another_type_are_an_error():
+    pmf = tw.datasets.dirichlet_rows(4, 5, 3)
+    with pytest.raises(DataError, match="names must be two variables, whose table is drawn; got 5"):
+        tw.plot_residuals(pmf, pmf.sample(100), 5)
