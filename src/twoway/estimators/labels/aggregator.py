@@ -200,8 +200,8 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
             The probability of the intervals.
         """
         check_is_fitted(self)
-        names = annotator if annotator is None or isinstance(annotator, list) else [annotator]
-        places = self._places("annotator", self.annotators_, names)
+        is_one = isinstance(annotator, str) or not (annotator is None or hasattr(annotator, "__len__"))
+        places = self._places("annotator", self.annotators_, [annotator] if is_one else annotator)
         rows = LabelQuality(*(array[places] for array in self._rows))
         low, high = label_quality_interval(rows.matrices, rows.effective, level)
         of_cells: Any = [self.annotators_[places], self.classes_, self.classes_]

@@ -72,6 +72,7 @@ def test_quality_and_confusion():
     assert (narrow["high"] - narrow["low"] < quality["high"] - quality["low"]).all()
     one = MODEL.confusion(4)
     np.testing.assert_array_equal(one["probability"].to_numpy().reshape(2, 2), MODEL.confusion_[4])
+    pd.testing.assert_frame_equal(MODEL.confusion(np.array([4])), one)
     some = MODEL.confusion([4, 0])
     assert some["annotator"].unique().tolist() == [4, 0]
     pd.testing.assert_frame_equal(some.head(4), one)
