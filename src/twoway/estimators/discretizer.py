@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from twoway.data.binning import Strategy, make_bins
 from twoway.data.raw_columns import RawColumns
 from twoway.data.records import Records
 from twoway.data.weights import read_weights
-from twoway.errors import check_known
+from twoway.errors import check_known, check_type
 from twoway.estimators.base import TableEstimator
 
 
@@ -117,6 +117,7 @@ class Discretizer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):  # ty
     def _numbers(self, columns: RawColumns, weights: Floats | None) -> dict[str, Floats]:
         if self.columns is None:
             return self._find_continuous(columns, weights)
+        check_type("columns", self.columns, str | int | Iterable, "names or positions of columns")
         known, positions = columns.names, range(-len(columns.names), len(columns.names))
         chosen: Any = [self.columns] if isinstance(self.columns, str | int) else self.columns
         names = [

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from twoway import __version__
 from twoway.arrays import Floats
+from twoway.errors import check_type
 from twoway.model.counts import Counts, packed_counts
 from twoway.model.information import pairwise_information
 from twoway.model.intervals import interval_angle
@@ -95,6 +96,7 @@ def explore(
         check_pmf(pmf)
     if path is not None:
         check_file_path(path)
+    check_type("title", title, str | None, "text")
     name = "twoway" if path is None else Path(path).stem
     text = render_page(describe_page(pmf, name if title is None else title, counts=counts))
     if path is None:

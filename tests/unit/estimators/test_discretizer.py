@@ -168,3 +168,8 @@ def test_fit_warns_that_a_column_looks_continuous():
     # Nothing is said of a table without such columns, nor of bins.
     pmf = tw.fit(tw.Discretizer().fit(frame).records(frame), rank=2, solver="em", starts=1)
     assert not any("continuous" in warning for warning in pmf.report.warnings)
+
+
+def test_columns_of_another_type_are_an_error():
+    with pytest.raises(tw.DataError, match=r"columns must be names or positions of columns, not 3\.5"):
+        tw.Discretizer(3.5).fit(pd.DataFrame({"x": [1.5, 2.5]}))

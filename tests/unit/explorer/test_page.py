@@ -228,3 +228,8 @@ def test_a_page_knows_which_pairs_no_table_shows():
     # Records show every pair.
     assert describe_page(tw.fit(records, rank=2, solver="em", starts=1), "title")["silent"] is None
     assert describe_page(PMF, "title")["silent"] is None
+
+
+def test_a_title_that_is_not_text_is_an_error():
+    with pytest.raises(DataError, match="title must be text, not 5"):
+        tw.explore(PMF, title=5)

@@ -264,8 +264,10 @@ def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplet
             raise DataError(f"an array of ratings must have 2 dimensions, users × items; got {source.ndim}")
         frame = pd.DataFrame(source, columns=items if items is not None and len(items) == source.shape[1] else None)
     else:
-        # A frame of another library has users by their number.
-        frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source)
+        try:  # a frame of another library has users by their number
+            frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source)
+        except ValueError as error:
+            raise DataError(f"the columns of a mapping of ratings must be of one length: {error}") from None
     for what, index in (("user", frame.index), ("item", frame.columns)):
         if not index.is_unique:
             duplicate = shown_name(index, int(np.argmax(index.duplicated())))

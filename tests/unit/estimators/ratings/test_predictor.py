@@ -406,3 +406,8 @@ def test_a_user_who_is_impossible_under_the_model_is_predicted_like_an_unknown_o
     items = np.array([1])
     answers = ratings_by_model(pmf, table.only(np.array([True, False, True])), known, items)
     assert answers == ratings_by_model(pmf, table, unknown, items) == pytest.approx([1.5])
+
+
+def test_a_mapping_without_columns_is_an_error():
+    with pytest.raises(tw.DataError, match="the columns of a mapping of ratings must be of one length"):
+        tw.RatingPredictor(rank=1).fit({"Alien": 5})
