@@ -214,14 +214,13 @@ def _find_long_layout(region: Region, given: TableKind | None) -> tuple[list[Tab
     if not any(is_number[1:-1]) and min(len(set(own)) for own in labels) == len(region.body):
         return None
     areas = [name for name in names[:-1] if is_area_word(name)]
-    if len(areas) > 1 or (areas and width < 4):
-        areas = []
+    area = areas[0] if len(areas) == 1 and width > 3 else ""
     rows = TableLines(tuple(names[:-1]), tuple(region.body), labels=tuple(range(width - 1)))
     numbers = region.numbers(region.body, [width - 1])
     if given is None and adds_up(numbers.sum(0), numbers):
         problem = 'all numbers add up to 100 or 1: say kind = "joint" or "counts"'
         raise region.fail(problem, region.body[0], width - 1)
-    return [TableBlock(given or "counts", (rows,), (TableLines((), (width - 1,), ((),)),))], areas[0] if areas else ""
+    return [TableBlock(given or "counts", (rows,), (TableLines((), (width - 1,), ((),)),))], area
 
 
 def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> tuple[list[TableBlock], str] | None:

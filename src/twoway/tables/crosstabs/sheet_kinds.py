@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -37,7 +37,10 @@ def find_kind(region: Region, sides: Sequence[LineGroups], declared: TableKind |
     for group, fit in zip(rows, fits["column"], strict=True):
         group.several = may_choose and not fit
         if group.several:
-            _check_kind_without_nets(region, group, columns)
+            answers = region.numbers(group.inner, [column for other in columns for column in other.inner])
+            if not np.isnan(answers).any():
+                problem = "the other answers add up to 100: if it is a sum of some, skip its row"
+                _check_kind_without_extra(region, group, answers, True, problem)
     kinds: tuple[TableKind, ...] = ("row", "column")
     adding = [kind for kind in kinds if all(fits[kind])] or [kind for kind in fits if all(fits[kind])]
     kind = declared or kind_of_title(titles)
@@ -70,7 +73,12 @@ def _kind_by_sums(
             f'the numbers add up to 100, as {adding[0]} percentages do: say kind = "{adding[0]}" or "counts"'
         )
     if not is_percent:
-        _check_kind_without_base(region, sides)
+        problem = "the other numbers add up to 100: say whether this is a base, or kind = 'counts'"
+        for group, other in product(rows, columns):
+            numbers = region.numbers(group.inner, other.inner)
+            if min(numbers.shape) > 1:
+                _check_kind_without_extra(region, group, numbers, True, problem)
+                _check_kind_without_extra(region, other, numbers.T, False, problem)
         return "counts"
     if is_choice:
         return "column"
@@ -92,29 +100,9 @@ def _check_kind_signs(region: Region, sides: Sequence[LineGroups]) -> None:
                     raise region.fail(f"{text.strip()!r} is over 100, so it cannot be a percentage", row, column)
 
 
-def _check_kind_without_nets(region: Region, rows: LineGroup, columns: Sequence[LineGroup]) -> None:
-    """Raise where answers without one of them would add up to 100: it may be the sum of some of the others."""
-    numbers = region.numbers(rows.inner, [column for group in columns for column in group.inner])
-    if len(numbers) > 2 and not np.isnan(numbers).any():
-        for place in _extra_to_hundred(numbers):
-            raise region.fail(
-                "the other answers add up to 100: if it is a sum of some, skip its row", rows.inner[place]
-            )
-
-
-def _check_kind_without_base(region: Region, sides: Sequence[LineGroups]) -> None:
-    """Raise where numbers without one row, or column, would add up to 100: it may be a base."""
-    for rows, columns in product(*(side.groups for side in sides)):
-        numbers = region.numbers(rows.inner, columns.inner)
-        for lines, values in ((rows, numbers), (columns, numbers.T)):
-            for place in _extra_to_hundred(values) if min(values.shape) > 1 and len(values) > 2 else ():
-                problem = "the other numbers add up to 100: say whether this is a base, or kind = 'counts'"
-                raise region.fail_line(lines is rows, lines.inner[place], problem)
-
-
-def _extra_to_hundred(numbers: Floats) -> Iterator[int]:
-    """Yield the rows of numbers without which the others add up to 100."""
-    for place in range(len(numbers)):
+def _check_kind_without_extra(region: Region, lines: LineGroup, numbers: Floats, is_rows: bool, problem: str) -> None:
+    """Raise where numbers would add up to 100 without one of the lines, which may be a base or a sum of others."""
+    for place, at in enumerate(lines.inner) if len(numbers) > 2 else ():
         others = np.delete(numbers, place, 0)
         if adds_up(others.sum(0), others):
-            yield place
+            raise region.fail_line(is_rows, at, problem)
