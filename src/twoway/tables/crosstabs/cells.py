@@ -95,12 +95,12 @@ def parse_printed_cell(text: str, letters: bool = False) -> Cell:
     return parse_cell(base[1] if base else plain)
 
 
-def cell_value(raw: object) -> float | None:
-    """Return the number in a printed cell, None where it has none."""
+def printed_number(text: str, letters: bool = False) -> float:
+    """Return the number in a printed cell, NaN where there is none."""
     try:
-        return parse_cell(raw).value
+        return parse_printed_cell(text.strip(), letters).value
     except ValueError:
-        return None
+        return math.nan
 
 
 def is_missing_cell(raw: object) -> bool:

@@ -298,5 +298,4 @@ def _published_of_sheet(table: SheetTable, within: Mapping[str, Labels]) -> Publ
     base = table.base(table.given, "base", "unweighted")
     is_joint = base is not None and base.role == "base"
     given = () if is_joint else tuple(table.variables[axis] for axis in table.given)
-    people = None if base is None else base.values
-    return table_of_shares(table, table.given, people, table.total, given=given, within=within, places=places)
+    return table_of_shares(table, table.given, base, table.total, given=given, within=within, places=places)

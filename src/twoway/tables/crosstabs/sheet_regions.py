@@ -10,7 +10,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.errors import DataError
-from twoway.tables.crosstabs.cells import parse_printed_cell
+from twoway.tables.crosstabs.cells import printed_number
 from twoway.tables.crosstabs.grids import Grid
 from twoway.tables.crosstabs.sheet_lines import Line, clean_line_label
 from twoway.tables.crosstabs.sheet_words import is_measure_word
@@ -36,7 +36,7 @@ class Region:
 
     def number(self, row: int, column: int) -> float:
         """Return the number in a cell, NaN where there is none."""
-        return self.number_in(self.grid.cells[row][column], self.letters)
+        return printed_number(self.grid.cells[row][column], self.letters)
 
     def numbers(self, rows: Sequence[int], columns: Sequence[int]) -> Floats:
         """Return the numbers of some rows and columns."""
@@ -80,7 +80,7 @@ class Region:
         columns: list[int] = []
         for column in range(n_labels, self.grid.width):
             texts = [text for row in self.body if (text := self.grid.cells[row][column].strip())]
-            words = [text for text in texts if np.isnan(self.number_in(text, self.letters))]
+            words = [text for text in texts if np.isnan(printed_number(text, self.letters))]
             n_words = sum(len(text) > 3 for text in words)
             if n_words and columns and n_words * 2 >= len(texts):
                 problem = f"{texts[0]!r} is a label beside numbers: there may be two tables side by side"
@@ -169,14 +169,6 @@ class Region:
                 return text if not spans or spans[0][3] >= column else ""
         return ""
 
-    @staticmethod
-    def number_in(text: str, letters: bool) -> float:
-        """Return the number that a text is, NaN if it is none."""
-        try:
-            return parse_printed_cell(text.strip(), letters).value
-        except ValueError:
-            return np.nan
-
 
 def find_regions(grid: Grid) -> Iterator[Region]:
     """Yield the parts of a sheet that have numbers."""
@@ -185,7 +177,7 @@ def find_regions(grid: Grid) -> Iterator[Region]:
     after: dict[int, str] = {}  # lines of text below numbers: headings of more rows, or titles of the next part
     for row, cells in enumerate(grid.cells):
         filled = [column for column, cell in enumerate(cells) if cell.strip()]
-        has_numbers = any(column > 0 and not np.isnan(Region.number_in(cells[column], letters)) for column in filled)
+        has_numbers = any(column > 0 and not np.isnan(printed_number(cells[column], letters)) for column in filled)
         is_lone_cell = bool(region.body) and len(filled) == 1 and filled != [0]
         if (has_numbers and not region.is_numeric_header(cells, filled)) or is_lone_cell:
             region.headings |= after
@@ -214,5 +206,5 @@ def _has_region_letters(grid: Grid) -> bool:
         filled = [column for column, cell in enumerate(cells) if cell.strip()]
         named = [column for column in filled if above[column].strip()]
         if len(filled) > 1 and len(named) == len(filled) and all(_LETTER.fullmatch(cells[c].strip()) for c in filled):
-            return all(np.isnan(Region.number_in(above[c], False)) for c in filled)
+            return all(np.isnan(printed_number(above[c])) for c in filled)
     return False

@@ -15,7 +15,7 @@ from twoway.category_labels import Label
 from twoway.errors import DataError, check_known
 from twoway.schema import Schema, first_duplicate
 from twoway.tables.crosstabs.cells import SUPPRESSED, Cell, is_missing_cell, parse_cell
-from twoway.tables.crosstabs.sheets import Axes, Sheet, printed_numbers
+from twoway.tables.crosstabs.sheets import Axes, Sheet, SheetMargin, printed_numbers
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.text import counted, crossed_text, shortlist
 
@@ -199,9 +199,9 @@ class PublishedTable:
         universe = {key: published_labels(labels) for key, labels in (within or {}).items()}
         if kind == "shares" or asked:
             axes = tuple(map(names.index, asked))
-            sheet, base = with_guessed_shares(sheet, axes), sheet.base(axes, "unweighted", "base")
-            people = None if base is None else base.values
-            table = table_of_shares(sheet, axes, people, total, given=asked, within=universe)
+            base = sheet.base(axes, "unweighted", "base")
+            sheet = with_guessed_shares(sheet, axes)
+            table = table_of_shares(sheet, axes, base, total, given=asked, within=universe)
         else:
             sheet = with_guessed_counts(with_bounds_of_people(sheet), rounded_to)
             table = table_of_counts(sheet, sheet.totals, rounded_to=rounded_to, within=universe)
@@ -221,12 +221,14 @@ def table_of_counts(
 
 
 def table_of_shares(
-    sheet: Sheet, axes: Axes, people: Floats | None, total: float | None, **fields: Any
+    sheet: Sheet, axes: Axes, base: SheetMargin | None, total: float | None, **fields: Any
 ) -> PublishedTable:
-    """Return a table of shares, of people in each category that is given, or of an assumed number, with a note."""
+    """Return a table of shares: of people in a base for each category given, or of an assumed number, with a note."""
     sums = sums_by(sheet.values, axes, keepdims=True)
     notes: tuple[str, ...] = ()
-    if people is None:
+    if base is not None:
+        people = base.values
+    else:
         notes = () if total else (f"{sheet.name} has {NO_TOTAL} {NOMINAL_TOTAL:g} records",)
         people = np.full(sums.shape, (total or NOMINAL_TOTAL) / sums.size)
     unit = np.maximum(people.reshape(sums.shape), 1e-9) / np.where(sums > 0, sums, 1.0)
