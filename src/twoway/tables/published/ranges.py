@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from twoway.category_labels import Label
 
@@ -61,15 +62,12 @@ def groups_of_ranges(sides: Sequence[Sequence[str]]) -> Mapping[str, tuple[str, 
     ranges = {label: own for label in labels if (own := range_of_label(label)) is not None}
     if len(ranges) < len(labels) or len({frozenset(side) for side in sides}) < 2:
         return None
-    starts = sorted(
-        {first for first, _ in ranges.values()} | {last + 1 for _, last in ranges.values() if last < math.inf}
-    )
     highest = max(last for _, last in ranges.values())
-    finest = [(first, following - 1) for first, following in zip(starts, [*starts[1:], highest + 1], strict=True)]
+    starts = {first for first, _ in ranges.values()} | {last + 1 for _, last in ranges.values() if last < highest}
+    finest = [(first, following - 1) for first, following in pairwise([*sorted(starts), highest + 1])]
     known = {own: label for label, own in ranges.items()}
-    covered = [part for part in finest if any(first <= part[0] and part[1] <= last for first, last in ranges.values())]
     sign = next((sign for sign in ("_", "–", "-") if any(sign in label for label in labels)), "-")
-    named = {part: known.get(part) or _range_label(part, labels, sign) for part in covered}
+    named = {part: known.get(part) or _range_label(part, labels, sign) for part in finest}
     members = {
         label: tuple(name for part, name in named.items() if first <= part[0] and part[1] <= last)
         for label, (first, last) in ranges.items()
