@@ -18,7 +18,6 @@ from twoway.diagnosis.verdict import Diagnosis
 from twoway.errors import DataError
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
 from twoway.report import Progress
 from twoway.schema import Schema, Variable
 from twoway.solvers import Watch
@@ -37,13 +36,14 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
     hidden, models, names = [], [], np.array(pmf.schema.names, dtype=object)
     for number in range(tree.n_hidden):
         watch.show(Progress("checking hidden variables", number, tree.n_hidden))
-        alone, side_of = Trees.seen_from(tree, number)
-        local, sides = _hidden_model(pmf, alone), np.array(side_of)
+        alone, side_of = tree.seen_from(number)
+        local, sides = JointPMF.from_tree(pmf.schema, alone), np.array(side_of)
         attached = names[np.array(tree.homes) == number].tolist()
         between = PairGraph(graph.available & (sides[:, None] != sides), pmf.schema.sizes)
         n_sides = len(np.unique(sides))
         checks, _, is_proven = check_conditions(local, between, 0.0, random) if n_sides > 2 else ((), None, True)
-        others = [_hidden_model(pmf, other) for other in _other_hidden_states(tree.rooted_at(number), random, 2)]
+        walks = _other_hidden_states(tree.rooted_at(number), random, 2)
+        others = [JointPMF.from_tree(pmf.schema, other) for other in walks]
         models += others
         variables = tuple(attached or names[np.unique(sides, return_index=True)[1]])
         by_three_way, ambiguity = three_way_tables_prove(local, between), max(map(distance, others), default=0.0)
@@ -51,7 +51,7 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
     # Other states of one hidden variable after the other: the tables still stay the same, and the joint moves on.
     for _ in range(2 * tree.n_hidden):
         tree = next(_other_hidden_states(tree.rooted_at(int(random.integers(tree.n_hidden))), random, 1), tree)
-    models.append(_hidden_model(pmf, tree))
+    models.append(JointPMF.from_tree(pmf.schema, tree))
     joints = far_alternatives(pmf, graph, random)
     return replace(
         findings,
@@ -62,10 +62,6 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
         any_joint=joints[0][1] if joints else None,
         models=(pmf, *models),
     )
-
-
-def _hidden_model(pmf: JointPMF, tree: HiddenTree) -> JointPMF:
-    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (tree,)))
 
 
 def _other_hidden_states(tree: HiddenTree, random: np.random.Generator, n_walks: int) -> Iterator[HiddenTree]:

@@ -18,7 +18,6 @@ from twoway.errors import DataError
 from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
 from twoway.solvers.loop import Descent
 from twoway.solvers.table_sums import fit_table_sums
@@ -123,7 +122,7 @@ def _first_published_fit(
             + "; ".join(shortlist(names, 4) for names in groups[:6])
         )
     tree = _published_trees_side_by_side(parts, len(schema))
-    pmf = JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+    pmf = JointPMF.from_tree(schema, tree)
     plain = Report("tree", 1, 0, 0.0, 0.0, "", (Start("direct", (0.0,), StopReason.DIRECT),), 0)
     return pmf, reports[0] if reports else plain, warnings
 
@@ -164,7 +163,7 @@ def _only_possible_published(pmf: JointPMF, published: PublishedTables) -> Joint
             trees.append(part.trees[0])
     if not trees:
         raise DataError("the tables and the impossible combinations exclude every combination of categories")
-    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (_published_trees_as_blocks(np.array(shares), trees),)))
+    return JointPMF.from_tree(pmf.schema, _published_trees_as_blocks(np.array(shares), trees))
 
 
 def _published_trees_as_blocks(shares: Floats, trees: Sequence[HiddenTree]) -> HiddenTree:

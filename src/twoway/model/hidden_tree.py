@@ -158,6 +158,21 @@ class HiddenTree:
             largest[parent] = max(largest[parent], sizes[here])
         return int(np.argmin(np.maximum(largest, sizes[0] - sizes)))
 
+    def seen_from(self, hidden: int) -> tuple[HiddenTree, list[int]]:
+        """Return the tree of one of the hidden variables alone, and the number of the side that each variable is on.
+
+        Given its state the sides are independent: the new tree has all tables between them, not those within one.
+        """
+        tree = self.rooted_at(hidden)
+        given_root, side = [np.eye(tree.n_states[0])], [0]
+        for child, (parent, transition) in enumerate(zip(tree.parents[1:], tree.transitions, strict=True), start=1):
+            given_root.append(transition @ given_root[parent])
+            side.append(side[parent] or child)
+        factors = [factor @ given_root[home] for factor, home in zip(tree.factors, tree.homes, strict=True)]
+        # A variable attached to the root is a side of its own.
+        sides = [side[home] or -1 - variable for variable, home in enumerate(tree.homes)]
+        return HiddenTree.single(tree.weights, factors), sides
+
     # Questions
 
     def log_mass(self, rows: Mapping[int, Floats]) -> float:

@@ -22,6 +22,7 @@ from twoway.data.distribution import MAX_ROWS, Distribution
 from twoway.errors import DataError, check_whole_number
 from twoway.model.counts import Counts
 from twoway.model.events import Event, Names, impossible_event, parse_event
+from twoway.model.hidden_tree import HiddenTree
 from twoway.model.information import Estimate, signed_entropies
 from twoway.model.mixture import MAX_CELLS
 from twoway.model.mode import Mode, find_mode
@@ -167,6 +168,11 @@ class JointPMF(Tabulated):
         pmf = cls.__new__(cls)
         pmf._set(schema, trees, report, counts, library)
         return pmf
+
+    @classmethod
+    def from_tree(cls, schema: Schema, tree: HiddenTree) -> JointPMF:
+        """Return the PMF of hidden variables on one tree: nothing is checked or rescaled."""
+        return cls.from_trees(schema, Trees(np.ones(1), (tree,)))
 
     @classmethod
     def from_joint(cls, joint: ArrayLike, schema: Schema) -> JointPMF:
@@ -559,7 +565,7 @@ def pmf_behind(model: Any, of: str | None, task: str) -> JointPMF:
     if len(pmf.trees.trees) > 1:
         raise DataError(f"{task} shows one tree, and this model is a mixture of {len(pmf.trees.trees)}")
     (tree,) = pmf.trees.trees
-    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (Trees.seen_from(tree, tree.homes[index])[0],)))
+    return JointPMF.from_tree(pmf.schema, tree.seen_from(tree.homes[index])[0])
 
 
 def check_pmf(pmf: object, what: str = "the model") -> None:

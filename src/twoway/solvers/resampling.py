@@ -19,10 +19,11 @@ from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, op
 from twoway.data.weights import record_weights
 from twoway.datasets.synthetic import draw_records
 from twoway.model.pmf import JointPMF
-from twoway.report import Report, StopReason
+from twoway.report import Report
 from twoway.schema import Schema
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.evidence import Evidence
+from twoway.solvers.loop import Descent
 from twoway.solvers.table_sums import fit_table_sums
 from twoway.solvers.watch import Watch
 from twoway.tables.privacy import nonnegative_noisy
@@ -272,13 +273,12 @@ class PublishedResampling:
         trees = self.pmf.trees
         return [(cells, cells.shares(trees.of_variables(cells.variables).joint(), table)) for cells, table in tables]
 
-    def refit(self, seed: int, number: int, watch: Watch) -> tuple[JointPMF, StopReason]:
-        """Return the model of another sample of people, and why its fit ended."""
+    def refit(self, seed: int, number: int, watch: Watch) -> Descent:
+        """Return the fit to another sample of people."""
         drawn = self.draw(seed, number)
         # What must hold exactly is known: no sample changes it.
         margins = self.published.exact_margins
-        descent = fit_table_sums(drawn, self.pmf, watch, 1, margins=margins, passes=REPLICATE_PASSES, quiet_cycles=3)
-        return descent.pmf, descent.stop_reason
+        return fit_table_sums(drawn, self.pmf, watch, 1, margins=margins, passes=REPLICATE_PASSES, quiet_cycles=3)
 
     def draw(self, seed: int, number: int) -> PublishedTables:
         """Return the tables that another sample of people would have made."""

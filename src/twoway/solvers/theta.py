@@ -9,7 +9,6 @@ import numpy as np
 from twoway.arrays import Floats, Ints
 from twoway.model.hidden_tree import HiddenTree, packed_tree
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
 
 if TYPE_CHECKING:
     from twoway.kernels.trees import TreeRows
@@ -25,7 +24,7 @@ def theta_of(pmf: JointPMF) -> Theta:
 
 def pmf_of_theta(form: JointPMF, theta: Theta) -> JointPMF:
     """Return the PMF of parameters, of the same form as another: with its variables, and as many hidden states."""
-    return JointPMF.from_trees(form.schema, Trees(np.ones(1), (_theta_tree(form).with_theta(theta),)))
+    return JointPMF.from_tree(form.schema, _theta_tree(form).with_theta(theta))
 
 
 def theta_groups(pmf: JointPMF) -> Ints:

@@ -11,7 +11,6 @@ from twoway.arrays import Floats, Ints
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.parameters import normalized_factors
 from twoway.model.pmf import JointPMF
-from twoway.model.trees import Trees
 from twoway.schema import Schema, schema_hash
 from twoway.solvers.em import fit_cells_by_em
 from twoway.solvers.evidence import Evidence
@@ -70,7 +69,7 @@ class TreeShape:
     ) -> JointPMF:
         """Return the PMF of this shape with these parameters."""
         tree = HiddenTree(self.parents, self.homes, weights, tuple(transitions), tuple(factors))
-        return JointPMF.from_trees(schema, Trees(np.ones(1), (tree,)))
+        return JointPMF.from_tree(schema, tree)
 
 
 def _tree_shape_neighbours(n_vertices: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -216,7 +215,7 @@ def local_spa_start(evidence: Evidence, shape: TreeShape, n_states: int, seeds: 
     local, below = [], np.eye(len(shape.parents), dtype=bool)
     for number, owner in enumerate(shape.owners):
         own_seeds = (*seeds, schema_hash(schema.names[owner]))
-        side = np.array(Trees.seen_from(plain, number)[1])
+        side = np.array(plain.seen_from(number)[1])
         between = replace(pairs, weights=np.where(side[:, None] != side, pairs.weights, 0.0))
         most = next((rank for rank in range(n_states, 0, -1) if between.can_carry(rank)), 0)
         split = next(SPA().splits(between, most, own_seeds), None) if most else None
@@ -262,4 +261,4 @@ def with_more_states(pmf: JointPMF, least: int, names: Collection[str]) -> Joint
     noise = [_COPY_NOISE * (name in names) for name in pmf.schema.names]
     factors = tuple(repeated(tree.factors[n], 1, copies[home], noise[n]) for n, home in enumerate(tree.homes))
     wider = HiddenTree(tree.parents, tree.homes, weights, transitions, factors)
-    return JointPMF.from_trees(pmf.schema, Trees(np.ones(1), (wider,)))
+    return JointPMF.from_tree(pmf.schema, wider)

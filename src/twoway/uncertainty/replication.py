@@ -21,7 +21,7 @@ from twoway.parallel import usable_cores
 from twoway.report import Monitor, Progress, StopReason
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.loop import Loop
+from twoway.solvers.loop import Descent, Loop
 from twoway.solvers.resampling import (
     REPLICATE_PASSES,
     DesignResampling,
@@ -123,21 +123,17 @@ def bootstrap(
     with Watch.showing(monitor) as watch:
         loop = Loop("", REPLICATE_PASSES, tol, watch.quiet())
 
-        def fit(
-            sets: CellSets, smoothing: Smoothing, random: np.random.Generator | None = None
-        ) -> tuple[JointPMF, StopReason]:
+        def fit(sets: CellSets, smoothing: Smoothing, random: np.random.Generator | None = None) -> Descent:
             if mixture is not None:
                 prior = mixture.pseudo_counts(all_records, smoothing)
                 prior = prior if random is None else mixture.drawn(prior, random)
-                descent = mixture.climb(sets.records, prior, loop, 1)
-                return descent.pmf, descent.stop_reason
+                return mixture.climb(sets.records, prior, loop, 1)
             drawn = replicate_prior(original, pmf, smoothing, random) if random and smoothing.factors else None
             # A model may have zeros, which multiplicative updates cannot leave.
             start = softened_start(pmf, sets.shares, 1e-6) if drawn is not None or pmf.has_zeros else pmf
-            descent = fit_cells_by_em(sets, start, smoothing, loop, drawn)
-            return descent.pmf, descent.stop_reason
+            return fit_cells_by_em(sets, start, smoothing, loop, drawn)
 
-        def replicate(number: int) -> tuple[JointPMF, StopReason]:
+        def replicate(number: int) -> Descent:
             random = np.random.default_rng([seed, number, 1])
             if of_design is not None:  # no draw of the truth: it differs from the fit by its weights alone
                 return fit(resampling.draw(seed, number), smoothing)
@@ -145,7 +141,7 @@ def bootstrap(
             return fit(resampling.draw(seed, number), own, random)
 
         with watch.guard():
-            center = fit(original, smoothing)[0]
+            center = fit(original, smoothing).pmf
         least = LEAST_REPLICATES if of_design is None else n
         replicates, warnings = _make_replicates(replicate, n, threads, watch, least)
     reflected, observed = not smoothing.factors, ObservedTables.of(pmf, source)
@@ -154,14 +150,10 @@ def bootstrap(
 
 
 def _make_replicates(
-    replicate: Callable[[int], tuple[JointPMF, StopReason]],
-    n: int,
-    threads: int,
-    watch: Watch,
-    least: int = LEAST_REPLICATES,
+    replicate: Callable[[int], Descent], n: int, threads: int, watch: Watch, least: int = LEAST_REPLICATES
 ) -> tuple[tuple[JointPMF, ...], tuple[str, ...]]:
     """Return the replicates of all numbers below n, and warnings; at least so many must be finished."""
-    fits: list[tuple[JointPMF, StopReason]] = []
+    fits: list[Descent] = []
     with watch.guard(), ThreadPoolExecutor(threads) as pool:
         try:
             for fitted in pool.map(replicate, range(n)):
@@ -170,11 +162,11 @@ def _make_replicates(
         except KeyboardInterrupt:
             watch.interrupt()
             pool.shutdown(cancel_futures=True)
-    replicates = tuple(fitted for fitted, stop in fits if stop is not StopReason.INTERRUPTED)
+    replicates = tuple(fitted.pmf for fitted in fits if fitted.stop_reason is not StopReason.INTERRUPTED)
     if len(replicates) < least:
         raise KeyboardInterrupt
     warnings = [] if len(replicates) == n else [f"interrupted: {len(replicates)} of {n} replicates were finished"]
-    late = sum(stop is StopReason.MAX_ITER for _, stop in fits)
+    late = sum(fitted.stop_reason is StopReason.MAX_ITER for fitted in fits)
     if late > 0.05 * n:
         warnings.append(
             f"{late} of {n} replicates did not converge in {REPLICATE_PASSES} passes; intervals may be too narrow"

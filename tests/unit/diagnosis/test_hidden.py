@@ -44,7 +44,7 @@ def test_the_tables_between_sides_are_those_of_one_hidden_variable(parents):
     tree = random_tree(parents)
     pmf = model(tree)
     for root in range(tree.n_hidden):
-        alone, sides = Trees.seen_from(tree, root)
+        alone, sides = tree.seen_from(root)
         local = model(alone)
         np.testing.assert_allclose(local.weights, tree.shares[root], rtol=1e-12)
         differs = []
@@ -60,7 +60,7 @@ def test_the_tables_between_sides_are_those_of_one_hidden_variable(parents):
 
 
 def test_sides_are_own_variables_and_what_lies_beyond_each_neighbour():
-    _, sides = Trees.seen_from(random_tree((-1, 0, 0, 1)), 0)  # 3 and 4 are at the child of 1
+    _, sides = random_tree((-1, 0, 0, 1)).seen_from(0)  # 3 and 4 are at the child of 1
     found = [np.flatnonzero(np.array(sides) == side).tolist() for side in dict.fromkeys(sides)]
     assert found == [[0], [1, 3, 4, 5], [2]]
 
