@@ -21,7 +21,7 @@ from twoway.errors import check_type
 from twoway.model.counts import Counts, packed_counts
 from twoway.model.information import pairwise_information
 from twoway.model.intervals import interval_angle
-from twoway.model.pmf import JointPMF, check_pmf, pmf_of
+from twoway.model.pmf import JointPMF, pmf_of
 from twoway.notebook import page_template
 from twoway.schema import Variable
 from twoway.segmentation.segments import Segments
@@ -92,8 +92,7 @@ def explore(
     >>> path.read_text(encoding="utf-8")[:15]
     '<!doctype html>'
     """
-    if not isinstance(pmf, Bootstrap | Segments):
-        check_pmf(pmf)
+    pmf_of(pmf)
     if path is not None:
         check_file_path(path)
     check_type("title", title, str | None, "text")

@@ -16,7 +16,7 @@ from twoway.data.distribution import Distribution
 from twoway.data.merging import merge_variables
 from twoway.errors import DataError
 from twoway.model.information import Estimate
-from twoway.model.pmf import JointPMF, check_pmf, pmf_of, single_pmf
+from twoway.model.pmf import JointPMF, pmf_of, single_pmf
 from twoway.notebook import Shown
 from twoway.schema import Variable
 from twoway.text import aligned_text, crossed_text, shortlist
@@ -147,8 +147,7 @@ def factor_mse(truth: JointPMF, estimate: JointPMF) -> float:
     >>> factor_mse(truth, truth)
     0.0
     """
-    truth, estimate = (single_pmf(pmf, "factor_mse", _INSTEAD) for pmf in (truth, estimate))
-    _check_comparable(truth, estimate)
+    truth, estimate = _comparable(truth, estimate, "factor_mse")
     if truth.rank != estimate.rank:
         raise DataError(f"components can be matched for equal ranks only; got {truth.rank} and {estimate.rank}")
     matched = match_components(truth, estimate)
@@ -181,8 +180,7 @@ def mean_relative_error(
     >>> mean_relative_error(dirichlet_rows(40, 4, 2, seed=1), dirichlet_rows(40, 4, 2, seed=1)) < 1e-7
     True
     """
-    truth, estimate = (single_pmf(pmf, "mean_relative_error", _INSTEAD) for pmf in (truth, estimate))
-    _check_comparable(truth, estimate)
+    truth, estimate = _comparable(truth, estimate, "mean_relative_error")
     if relative_to not in ("truth", "estimate"):
         raise DataError(f"relative_to must be 'truth' or 'estimate', not {relative_to!r}")
     pairs = (truth, truth), (truth, estimate), (estimate, estimate)
@@ -209,7 +207,7 @@ def kl_divergence(
     >>> kl_divergence(dirichlet_rows(3, 4, 2, seed=1), dirichlet_rows(3, 4, 2, seed=1))
     0.0
     """
-    _check_comparable(truth, estimate)
+    truth, estimate = _comparable(truth, estimate)
     indices = truth.schema.indices(truth.schema.names if names is None else names)
     asked = [truth.schema.names[index] for index in indices]
     if truth.trees.of_variables(indices).is_small:
@@ -262,7 +260,10 @@ def _product_of_joints(first: JointPMF, second: JointPMF) -> tuple[float, float]
     return float(product.sum()), log_scale
 
 
-def _check_comparable(truth: JointPMF, estimate: JointPMF) -> None:
-    check_pmf(truth, "the truth")
-    check_pmf(estimate, "the estimate")
+def _comparable(truth: JointPMF, estimate: JointPMF, task: str = "") -> tuple[JointPMF, JointPMF]:
+    """Return two models of the same variables; a task needs models with one hidden variable."""
+    truth, estimate = pmf_of(truth, "the truth"), pmf_of(estimate, "the estimate")
     truth.schema.check_same(estimate.schema, "the two PMFs have different schemas")
+    if task:
+        return single_pmf(truth, task, _INSTEAD), single_pmf(estimate, task, _INSTEAD)
+    return truth, estimate

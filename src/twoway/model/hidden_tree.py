@@ -218,8 +218,7 @@ class HiddenTree:
                 transition = np.where(message[0] > -np.inf, following, transition)
             transitions.append(transition)
         weights = weights / weights.sum()
-        tree = replace(self, weights=weights, transitions=tuple(transitions), factors=tuple(factors))
-        return tree, log_probability
+        return replace(self, weights=weights, transitions=tuple(transitions), factors=tuple(factors)), log_probability
 
     def joint(self) -> Floats:
         """Return the joint of all variables, one axis each."""

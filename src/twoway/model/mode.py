@@ -142,8 +142,7 @@ class _ModeBounds:
 
     def first_cell(self) -> tuple[Ints, float]:
         """Return the best of the most probable cells given each state of a root, and of those that changes lead to."""
-        cells = np.hstack([tree.likeliest_cells() for tree in self._trees]).T
-        best = max(cells, key=self.log_probability)
+        best = max(np.hstack([tree.likeliest_cells() for tree in self._trees]).T, key=self.log_probability)
         best_log = self.log_probability(best)
         for _ in range(_MAX_SWEEPS):
             # How many times as probable the cell is with each other category.

@@ -120,5 +120,4 @@ def sufficient_rank(sizes: Schema | Sequence[int]) -> int:
 def normalized_factors(schema: Schema, stacked: Floats) -> Floats:
     """Return stacked factors (n_categories, rank) whose columns sum to one over each variable."""
     sums = np.add.reduceat(stacked, schema.offsets[:-1], axis=0)
-    scaled: Floats = stacked / np.repeat(sums, schema.sizes, axis=0)
-    return scaled
+    return np.asarray(stacked / np.repeat(sums, schema.sizes, axis=0))

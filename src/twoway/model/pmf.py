@@ -196,8 +196,8 @@ class JointPMF(Tabulated):
         pmfs = list(pmfs) if isinstance(pmfs, Iterable) else [pmfs]
         if not pmfs:
             raise DataError("pmfs is empty; an average needs at least one PMF")
+        pmfs = [pmf_of(pmf, f"pmfs[{number}]") for number, pmf in enumerate(pmfs)]
         for number, pmf in enumerate(pmfs):
-            check_pmf(pmf, f"pmfs[{number}]")
             pmfs[0].schema.check_same(pmf.schema, f"averaged PMFs must have the same schema; pmfs[{number}] differs")
         parts = np.ones(len(pmfs)) if shares is None else parameter_numbers(shares, "the shares")
         if parts.shape != (len(pmfs),) or not (np.isfinite(parts).all() and (parts >= 0).all() and parts.any()):
@@ -451,11 +451,8 @@ class JointPMF(Tabulated):
         from twoway.model.imputation import warn_of_impossible
         from twoway.model.posterior import Posterior
 
-        if of is None and self.n_hidden > 1:
-            raise DataError(
-                f"this model has {self.n_hidden} hidden variables; choose one by a variable attached to it: "
-                f"memberships(records, of={self.schema.names[0]!r})"
-            )
+        if of is None:
+            pmf_behind(self, None, "memberships")
         index = 0 if of is None else self.schema.index(of)
         memberships = self._by_block(source, lambda block: Posterior.of(self.trees, block).memberships(index), threads)
         warn_of_impossible(np.flatnonzero(np.isnan(memberships[:, 0])), "memberships are NaN")
@@ -537,8 +534,9 @@ class JointPMF(Tabulated):
 def pmf_of(model: Any, what: str = "the model") -> JointPMF:
     """Return a model, or the one that a `Bootstrap` has the replicates of; anything else is an error."""
     pmf = getattr(model, "pmf", model)
-    check_pmf(pmf, what)
-    return pmf  # type: ignore[no-any-return]
+    if not isinstance(pmf, JointPMF):
+        raise DataError(f"{what} must be a JointPMF, such as fit returns, not {type(pmf).__name__}")
+    return pmf
 
 
 def single_pmf(model: Any, task: str, instead: str = "") -> JointPMF:
@@ -566,9 +564,3 @@ def pmf_behind(model: Any, of: str | None, task: str) -> JointPMF:
         raise DataError(f"{task} shows one tree, and this model is a mixture of {len(pmf.trees.trees)}")
     (tree,) = pmf.trees.trees
     return JointPMF.from_tree(pmf.schema, tree.seen_from(tree.homes[index])[0])
-
-
-def check_pmf(pmf: object, what: str = "the model") -> None:
-    """Raise where something is not a model."""
-    if not isinstance(pmf, JointPMF):
-        raise DataError(f"{what} must be a JointPMF, such as fit returns, not {type(pmf).__name__}")

@@ -95,8 +95,7 @@ class Posterior:
         ``codes`` are those of the records, -1 where missing. Of an impossible record nothing meaningful is drawn.
         """
         if self.trees.single is not None:
-            memberships = self._of_tree(0, 0)
-            drawn = draw_memberships(memberships, rng)
+            drawn = draw_memberships(self._of_tree(0, 0), rng)
             return lambda variable: drawn
         possible = np.flatnonzero(~self.is_impossible)
         chosen = np.zeros(len(codes), dtype=np.int64)
