@@ -11,7 +11,7 @@ import numpy as np
 from twoway.arrays import Bools, Floats, Ints
 from twoway.checks.table_program import ProgramAxis, ProgramTable, TableProgram, choose_program_axes, program_cells
 from twoway.tables.published.pairs import Codes
-from twoway.tables.published.places import TablePlaces
+from twoway.tables.published.places import TablePlaces, sums_of_groups
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 
@@ -129,10 +129,7 @@ def _published_universe_cells(universe: Mapping[int, Codes], axes: Sequence[Prog
 def _published_program_shares(table: PublishedTable, blocks: Ints | None) -> tuple[Floats, Floats, Floats]:
     """Return the least and greatest share of each cell within its group, and the effective people of the group."""
     low, high = table.low.ravel(), table.high.ravel()
-    groups = np.zeros(low.size, dtype=np.int64) if blocks is None else blocks
-    sums_of_low, sums_of_high, sums = (
-        np.bincount(groups, numbers)[groups] for numbers in (low, high, table.counts.ravel())
-    )
+    sums_of_low, sums_of_high, sums = sums_of_groups(blocks, low, high, table.counts)
     if table.totals and not table.given:
         # The number of people was published, whatever is known of the cells.
         total = float(table.totals[min(table.totals, key=len)].sum())

@@ -84,10 +84,9 @@ class HiddenTree:
             neighbours[parent].append(child)
         order, above = [root], {root: -1}
         for here in order:
-            for other in neighbours[here]:
-                if other not in above:
-                    above[other] = here
-                    order.append(other)
+            below = [other for other in neighbours[here] if other != above[here]]
+            above |= dict.fromkeys(below, here)
+            order += below
         number = {old: new for new, old in enumerate(order)}
         transitions = tuple(
             self.transitions[old - 1] if self.parents[old] == above[old] else self._turned(above[old])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +76,9 @@ def _surprising_cells(pmf: JointPMF, codes: np.ndarray[Any, Any]) -> tuple[Surpr
     observed = {v.name: v.categories[code] for v, code in zip(pmf.schema, codes, strict=True) if code >= 0}
     cells = []
     for name, label in observed.items():
-        try:
+        with suppress(ImpossibleEvidenceError):
             shares = pmf.given({other: known for other, known in observed.items() if other != name}).marginal(name)
-        except ImpossibleEvidenceError:
-            continue
-        probability = float(shares.array[pmf.schema[name].code(label)])
-        expected = pmf.schema[name].categories[int(shares.array.argmax())]
-        cells.append(SurprisingCell(name, label, probability, None if expected == label else expected))
+            probability = float(shares.array[pmf.schema[name].code(label)])
+            expected = pmf.schema[name].categories[int(shares.array.argmax())]
+            cells.append(SurprisingCell(name, label, probability, None if expected == label else expected))
     return tuple(sorted(cells, key=lambda cell: cell.probability))

@@ -27,7 +27,7 @@ from twoway.solvers.loop import Descent
 from twoway.solvers.table_sums import fit_table_sums
 from twoway.solvers.watch import Watch
 from twoway.tables.privacy import nonnegative_noisy
-from twoway.tables.published.places import TablePlaces
+from twoway.tables.published.places import TablePlaces, sums_of_groups
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -315,7 +315,7 @@ class PublishedResampling:
         if not cells.size:
             return shares
         counts = np.bincount(cells, minlength=table.counts.size)
-        people_of, shares_of = places.sums_of_groups(counts, shares)
+        people_of, shares_of = sums_of_groups(places.blocks, counts, shares)
         times = people_of / np.maximum(table.weight * shares_of, 1.0)
         return _scaled_chance(shares, places.rescaled(counts, shares), times.reshape(shares.shape))
 

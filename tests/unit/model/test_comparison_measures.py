@@ -62,6 +62,7 @@ def test_kl_of_everything_by_default():
     assert kl_divergence(one, other) == kl_divergence(one, other, one.schema.names)
     assert kl_divergence(one, other) > kl_divergence(one, other, "x1") > 0
     assert kl_divergence(one, one) == 0
+    assert kl_divergence(one, tw.Bootstrap(other, (other,), other)) == kl_divergence(one, other)
 
 
 def test_kl_of_large_joints_is_sampled():

@@ -66,14 +66,15 @@ class TablePlaces(NamedTuple):
 
     def rescaled(self, numbers: NDArray[Any], shares: Floats) -> Floats:
         """Return the numbers of a table's cells as shares, with the sums of groups that other shares have."""
-        have, wanted = self.sums_of_groups(numbers, shares)
+        have, wanted = sums_of_groups(self.blocks, numbers, shares)
         ratio = np.divide(wanted, have, out=np.zeros(have.size), where=have > 0)
         return np.asarray(numbers.ravel() * ratio, dtype=np.float64).reshape(shares.shape)
 
-    def sums_of_groups(self, *numbers: NDArray[Any]) -> list[Floats]:
-        """Return, for each cell of a table, the sum of numbers over its group; over the table where it has none."""
-        blocks = np.zeros(numbers[0].size, dtype=np.int64) if self.blocks is None else self.blocks
-        return [np.bincount(blocks, own.ravel())[blocks].astype(np.float64) for own in numbers]
+
+def sums_of_groups(blocks: Ints | None, *numbers: NDArray[Any]) -> list[Floats]:
+    """Return, for each cell of a table, the sum of numbers over its group; over the table where there are none."""
+    groups = np.zeros(numbers[0].size, dtype=np.int64) if blocks is None else blocks
+    return [np.bincount(groups, own.ravel())[groups].astype(np.float64) for own in numbers]
 
 
 def placed_counts(published: PublishedTables, table: PublishedTable) -> Floats:
