@@ -192,7 +192,7 @@ def test_memberships(pmf, records):
     np.testing.assert_allclose(memberships.sum(axis=1), 1.0, rtol=1e-12)
     nothing = pmf.memberships([{"x0": None}], of="x3")
     np.testing.assert_allclose(pmf.factors[3] @ nothing[0], pmf.marginal("x3"), rtol=1e-12)
-    with pytest.raises(DataError, match="memberships needs a model with one hidden variable.* such as of='x0'"):
+    with pytest.raises(DataError, match=r"memberships needs a model with one hidden variable.* such as of='x0'"):
         pmf.memberships(records)
 
 
