@@ -341,5 +341,5 @@ class Averaging:
             of_folds = self._fit_all((train for train, _ in self._folds), recipe, _TRIAL_STARTS)
             models = [JointPMF.average([fit.pmf for fit in fits]) for fits in of_folds]
             scored = [self.loss(pmf, held) for pmf, (_, held) in zip(models, self._folds, strict=True)]
-            self.tried[recipe] = HeldOut.of_folds((-losses, weights) for losses, weights in scored)
+            self.tried[recipe] = HeldOut.of_folds(HeldOut(-losses, weights) for losses, weights in scored)
         return self.tried[recipe]

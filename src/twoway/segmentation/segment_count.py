@@ -58,7 +58,7 @@ def _held_out_segment_count(search: Search, climb: Climb, seed: int) -> float:
     """Return the mean log-likelihood of held-out records, NaN where there are too few to hold some out."""
     folds, schema = held_out_folds(search.records, seed=seed), search.records.schema
 
-    def score(number: int) -> tuple[Floats, Floats]:
+    def score(number: int) -> HeldOut:
         train, held = folds[number]
         fold = Search(train, 1)
         best = fold.best_of_replicate(climb.rank, n_starts=_N_STARTS, seed=[seed, number], first=climb.theta)

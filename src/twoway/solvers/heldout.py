@@ -39,9 +39,9 @@ class HeldOut:
     """(n_held_out,)."""
 
     @classmethod
-    def of_folds(cls, folds: Iterable[tuple[Floats, Floats]]) -> Self:
-        """Return the scores and weights of several folds as one."""
-        scores, weights = zip(*folds, strict=True)
+    def of_folds(cls, folds: Iterable[HeldOut]) -> Self:
+        """Return the scores of several folds as one."""
+        scores, weights = zip(*((fold.scores, fold.weights) for fold in folds), strict=True)
         return cls(np.concatenate(scores), np.concatenate(weights))
 
     @property
@@ -68,10 +68,8 @@ class HeldOut:
 
 def held_out_folds(records: Records, *, seed: int, many: int = _MANY_CELLS) -> list[tuple[Records, Records]]:
     """Return pairs of training and held-out records, as `Records.folds`; only a few of them where these are enough."""
-    folds = [
-        (held_out_without_zeros(train), held_out_without_zeros(held))
-        for train, held in records.folds(N_FOLDS, seed=seed)
-    ]
+    dealt = records.folds(N_FOLDS, seed=seed)
+    folds = [(held_out_without_zeros(train), held_out_without_zeros(held)) for train, held in dealt]
     return folds[:_FOLDS_OF_MANY] if records.n_observed > many else folds
 
 
@@ -80,11 +78,11 @@ def held_out_without_zeros(fold: Records) -> Records:
     return fold if fold.weights is None else fold.take(np.flatnonzero(fold.weights))
 
 
-def held_out_scores(pmf: JointPMF, held_out: Records, threads: int | None) -> tuple[Floats, Floats]:
-    """Return the log-likelihood of each held-out record that has a weight, and the weight."""
+def held_out_scores(pmf: JointPMF, held_out: Records, threads: int | None) -> HeldOut:
+    """Return the log-likelihood of each held-out record that has a weight."""
     weights = record_weights(held_out)
     has_weight = weights > 0
-    return pmf.log_prob(held_out, threads=threads)[has_weight], weights[has_weight]
+    return HeldOut(pmf.log_prob(held_out, threads=threads)[has_weight], weights[has_weight])
 
 
 def held_out_cell_scores(pmf: JointPMF, held_out: Records) -> Floats:

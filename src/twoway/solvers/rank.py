@@ -205,7 +205,7 @@ def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch
     ladders = [_RankLadder(replace(sets, records=train), _MOST_PASSES, seed, watch) for train, _ in folds]
     tried: dict[int, _RankTrial] = {}
 
-    def score(fit: Descent, held: Records) -> tuple[Floats, Floats]:
+    def score(fit: Descent, held: Records) -> HeldOut:
         return held_out_scores(fit.pmf, held, evidence.threads)
 
     def try_rank(rank: int) -> bool:
@@ -245,15 +245,15 @@ def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch
     return RankChoice(rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
 
 
-def _rank_scores_in_halves(fits: Sequence[tuple[Floats, Floats]]) -> tuple[int, tuple[Floats, Floats]]:
-    """Return which of several fits predicts best what was held out, and its scores and weights without that choice.
+def _rank_scores_in_halves(fits: Sequence[HeldOut]) -> tuple[int, HeldOut]:
+    """Return which of several fits predicts best what was held out, and its scores without that choice.
 
     They are those of the fit that predicts the other half of it best.
     """
-    of_fits, (weights, *_) = zip(*fits, strict=True)
-    scores, is_even = np.array(of_fits), np.arange(len(weights)) % 2 == 0
+    scores, weights = np.array([fit.scores for fit in fits]), fits[0].weights
+    is_even = np.arange(len(weights)) % 2 == 0
     by_even, by_odd = (int(np.argmax(scores @ (weights * half))) for half in (is_even, ~is_even))
-    return int(np.argmax(scores @ weights)), (np.where(is_even, scores[by_odd], scores[by_even]), weights)
+    return int(np.argmax(scores @ weights)), HeldOut(np.where(is_even, scores[by_odd], scores[by_even]), weights)
 
 
 def _peak_rank(tried: Mapping[int, _RankTrial]) -> _RankTrial:

@@ -154,7 +154,7 @@ class Tree:
         loop = Loop("comparing trees", _PASSES_OF_CHOICE, 1e-5, problem.watch.quiet())
         start = self._start(part, problem.rank, (problem.seed, 0), problem.watch)
         pmf = fit_cells_by_em(self._sets(part), start, self._first_smoothing, loop).pmf
-        return HeldOut(*held_out_scores(pmf, held, evidence.threads))
+        return held_out_scores(pmf, held, evidence.threads)
 
     @property
     def _first_smoothing(self) -> Smoothing:

@@ -363,14 +363,13 @@ class _MixtureSearch:
         """Return how well a mixture predicts the first fold."""
         if (n_trees, amount) not in self._tried:
             self._watch.show(Progress("comparing mixtures of trees", len(self._tried), len(_TREES) + 4))
-            self._tried[n_trees, amount] = HeldOut(*self._scores(0, n_trees, amount))
+            self._tried[n_trees, amount] = self._scores(0, n_trees, amount)
         return self._tried[n_trees, amount]
 
     def all_folds(self, n_trees: int, amount: float) -> HeldOut:
         """Return how well a mixture predicts all folds."""
-        first = self.first_fold(n_trees, amount)
-        others = [self._scores(number, n_trees, amount) for number in range(1, len(self.folds))]
-        return HeldOut.of_folds([(first.scores, first.weights), *others])
+        others = (self._scores(number, n_trees, amount) for number in range(1, len(self.folds)))
+        return HeldOut.of_folds([self.first_fold(n_trees, amount), *others])
 
     def best_number(self, best: tuple[int, float]) -> tuple[int, float]:
         """Return a mixture of more trees, as long as that is clearly better."""
@@ -395,11 +394,11 @@ class _MixtureSearch:
                 break
         return best
 
-    def _scores(self, number: int, n_trees: int, amount: float) -> tuple[Floats, Floats]:
+    def _scores(self, number: int, n_trees: int, amount: float) -> HeldOut:
         train, held = self.folds[number]
         loop = Loop("comparing mixtures of trees", _CHOICE_PASSES, _CHOICE_TOL, self._watch.quiet())
         fitted = fit_random_tree_mixture(train, n_trees, Smoothing(amount, amount), self._seeds, loop, self._threads)
         if self._watch.interrupted:
             raise KeyboardInterrupt
-        scores, weights = held_out_scores(fitted.pmf, held, self._threads)
-        return np.maximum(scores, _IMPOSSIBLE), weights
+        held_out = held_out_scores(fitted.pmf, held, self._threads)
+        return replace(held_out, scores=np.maximum(held_out.scores, _IMPOSSIBLE))

@@ -7,6 +7,7 @@ import pytest
 import twoway as tw
 from twoway.datasets import dirichlet_rows, draw_records
 from twoway.solvers import rank as rank_module
+from twoway.solvers.heldout import HeldOut
 from twoway.solvers.rank import RankChoice
 
 SLOW = pytest.mark.slow
@@ -30,11 +31,13 @@ def test_few_records_show_the_rank_with_the_smoothing_that_suits_it():
 def test_what_chose_the_smoothing_does_not_score_it():
     """The two halves of the first fold choose for each other; all of it chooses for the other folds."""
     scores = {"one": [0.0, -3.0, 0.0, -3.0, 0.0], "two": [-1.0, -1.0, -1.0, -1.0, -1.0]}
-    fits = [(np.array(of_fit), np.ones(5)) for of_fit in scores.values()]
-    best, (scored, weights) = rank_module._rank_scores_in_halves(fits)
+    fits = [HeldOut(np.array(of_fit), np.ones(5)) for of_fit in scores.values()]
+    best, scored = rank_module._rank_scores_in_halves(fits)
     assert best == 1
-    assert scored.tolist() == [-1.0, -3.0, -1.0, -3.0, -1.0], "even ones ask for the first, odd ones for the second"
-    assert weights.tolist() == [1.0] * 5
+    assert scored.scores.tolist() == [-1.0, -3.0, -1.0, -3.0, -1.0], (
+        "even ones ask for the first, odd ones for the second"
+    )
+    assert scored.weights.tolist() == [1.0] * 5
 
 
 def test_noise_is_not_predicted():

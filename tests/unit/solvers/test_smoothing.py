@@ -251,7 +251,7 @@ def test_too_little_to_hold_out_begins_and_ends_with_the_first():
 def test_records_without_weight_are_not_scored():
     truth = dirichlet_rows(3, 3, 2, seed=1)
     records = draw_records(truth, 6)
-    scores, weights = held_out_scores(truth, records.reweighted(np.array([0.0, 1.0, 2.0, 0.0, 0.5, 3.0])), None)
-    assert weights.tolist() == [1.0, 2.0, 0.5, 3.0]
-    np.testing.assert_allclose(scores, truth.log_prob(records)[[1, 2, 4, 5]])
-    assert held_out_scores(truth, records, None)[1].tolist() == [1.0] * 6
+    held_out = held_out_scores(truth, records.reweighted(np.array([0.0, 1.0, 2.0, 0.0, 0.5, 3.0])), None)
+    assert held_out.weights.tolist() == [1.0, 2.0, 0.5, 3.0]
+    np.testing.assert_allclose(held_out.scores, truth.log_prob(records)[[1, 2, 4, 5]])
+    assert held_out_scores(truth, records, None).weights.tolist() == [1.0] * 6

@@ -87,7 +87,7 @@ def test_scores_are_those_of_mixtures_fitted_to_the_rest(problem):
 def test_what_a_mixture_rules_out_costs_much_but_not_everything(problem, monkeypatch):
     search = tree_mixture._MixtureSearch(problem, problem.evidence.records)
     of_fold = np.array([-np.inf, -2e6, -3.0])
-    monkeypatch.setattr(tree_mixture, "held_out_scores", lambda *_: (of_fold, np.ones(3)))
+    monkeypatch.setattr(tree_mixture, "held_out_scores", lambda *_: HeldOut(of_fold, np.ones(3)))
     assert search.first_fold(2, 1.0).scores.tolist() == [-1e6, -1e6, -3.0]
 
 
@@ -97,7 +97,7 @@ def counted(problem, gains, n_records=None):
 
     def scores(_, n_trees, __):
         fitted.append(n_trees)
-        return np.full(30, gains[n_trees]) + np.tile([-0.5, 0.5], 15), np.ones(30)
+        return HeldOut(np.full(30, gains[n_trees]) + np.tile([-0.5, 0.5], 15), np.ones(30))
 
     search._scores = scores
     if n_records is not None:
@@ -175,7 +175,7 @@ def test_a_larger_part_of_many_records_may_ask_for_more_trees(problem, monkeypat
 
     def scores(self, number, n_trees, amount):
         seen.append((number, n_trees, amount, sum(held.n_observed for _, held in self.folds)))
-        return np.full(5, min(n_trees, 21.0)), np.ones(5)
+        return HeldOut(np.full(5, min(n_trees, 21.0)), np.ones(5))
 
     monkeypatch.setattr(tree_mixture._MixtureSearch, "_scores", scores)
     more = choice.with_more_trees(problem)

@@ -233,7 +233,7 @@ def choose_confusion_smoothing(
 
     def held_out(smoothing: float) -> HeldOut:
         scores = [_confusion_log_probs(table, held, smoothing, threads) for held in folds]
-        tried[smoothing] = HeldOut.of_folds((score, np.ones(len(score))) for score in scores)
+        tried[smoothing] = HeldOut.of_folds(HeldOut(score, np.ones(len(score))) for score in scores)
         return tried[smoothing]
 
     best = default
