@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -149,8 +149,8 @@ def plain_data(content: Any) -> Any:
     return content
 
 
-def aligned_text(rows: Sequence[Sequence[str]], more: str = "") -> str:
+def aligned_text(rows: Sequence[Sequence[str]], more: str = "", align: Callable[[str, int], str] = str.ljust) -> str:
     """Return rows as lines with aligned columns, and a last line ``more``, such as the number of rows left out."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = ["  ".join(align(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([*lines, more] if more else lines)

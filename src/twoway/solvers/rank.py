@@ -38,6 +38,7 @@ from twoway.solvers.theta import theta_of
 from twoway.solvers.watch import Watch
 from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.tables.tables import Tables
+from twoway.text import aligned_text
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
 # Nats per record by which a higher rank must predict better.
@@ -82,9 +83,7 @@ class RankChoice(Shown):
     def __str__(self) -> str:
         keys = list(self.candidates[0])
         rows = [keys, *([_rank_cell(candidate[key]) for key in keys] for candidate in self.candidates)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(keys))]
-        lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([f"rank {self.rank}, by {self.how}", *lines])
+        return f"rank {self.rank}, by {self.how}\n{aligned_text(rows, align=str.rjust)}"
 
 
 def _rank_cell(value: object) -> str:
@@ -101,46 +100,46 @@ def choose_rank_from(evidence: Evidence, ranks: Iterable[int] | None, *, seed: i
         most = max(1.0, evidence.sets.records.total_weight / _RECORDS_PER_COMPONENT)
     # One component is the baseline that all others have to beat.
     tried = sorted({1, *(rank for rank in asked if rank <= most)})
-    search = _RankSearch(tried, None if ranks is None else frozenset(asked))
-    if evidence.records is None:
-        return _rank_from_tables(evidence, search, seed, watch)
-    return _rank_from_records(evidence, search, seed, watch)
+    choose = _rank_from_tables if evidence.records is None else _rank_from_records
+    return choose(evidence, tried, None if ranks is None else asked, seed, watch)
 
 
-@dataclass(frozen=True)
-class _RankSearch:
-    """Which ranks are tried, and which may be chosen."""
+def _search_rank(
+    ranks: Sequence[int],
+    allowed: Sequence[int] | None,
+    try_rank: Callable[[int, Mapping[int, T]], tuple[T, bool]],
+    best: Callable[[Mapping[int, T]], int],
+    watch: Watch,
+) -> tuple[int, dict[int, T]]:
+    """Return the best rank and all that were tried: until they are not better, then between the best and the one below.
 
-    ranks: list[int]
-    allowed: frozenset[int] | None
-    """None allows every rank, those between the ones listed too."""
+    ``allowed`` says which may be chosen; None allows those between the ones listed, too. ``try_rank`` returns what a
+    rank gives, and whether it is better than what was tried before.
+    """
+    tried: dict[int, T] = {}
 
-    def eligible(self, tried: Mapping[int, T]) -> Mapping[int, T]:
-        """Return what may be chosen of what was tried; all of it where nothing may."""
-        return {rank: trial for rank, trial in tried.items() if self.allowed is None or rank in self.allowed} or tried
+    def best_allowed() -> int:
+        """Return the best of those that may be chosen; of all that were tried where none may."""
+        return best({rank: trial for rank, trial in tried.items() if allowed is None or rank in allowed} or tried)
 
-    def run(self, try_rank: Callable[[int], bool], best: Callable[[], int], watch: Watch) -> None:
-        """Try ranks until they are not better, then those between the best and the one below it."""
-        tried = set[int]()
-
-        def attempt(rank: int) -> bool:
-            watch.show(Progress("choosing the rank", len(tried), len(self.ranks)))
-            is_better = try_rank(rank)
-            tried.add(rank)
-            if watch.interrupted:  # which cut the fits short
-                raise KeyboardInterrupt
-            return is_better
-
-        with watch.guard():
-            try_in_order(self.ranks, attempt)
-            while self.allowed is None:
-                high = best()
-                low = max((rank for rank in tried if rank < high), default=high)
-                if high - low < max(2.0, _CLOSE * high):
-                    break
-                attempt((low + high) // 2)
-        if not tried:
+    def attempt(rank: int) -> bool:
+        watch.show(Progress("choosing the rank", len(tried), len(ranks)))
+        tried[rank], is_better = try_rank(rank, tried)
+        if watch.interrupted:  # which cut the fits short
             raise KeyboardInterrupt
+        return is_better
+
+    with watch.guard():
+        try_in_order(ranks, attempt)
+        while allowed is None:
+            high = best_allowed()
+            low = max((rank for rank in tried if rank < high), default=high)
+            if high - low < max(2.0, _CLOSE * high):
+                break
+            attempt((low + high) // 2)
+    if not tried:
+        raise KeyboardInterrupt
+    return best_allowed(), tried
 
 
 class _RankLadder:
@@ -196,19 +195,20 @@ class _RankTrial:
     converged: bool
 
 
-def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch: Watch) -> RankChoice:
+def _rank_from_records(
+    evidence: Evidence, ranks: Sequence[int], allowed: Sequence[int] | None, seed: int, watch: Watch
+) -> RankChoice:
     sets, sample = evidence.sets, evidence.sample(CHOICE_CELLS, seed=seed)
     folds = held_out_folds(sample, seed=seed, many=_MANY)
     if not folds:
-        least = min(search.allowed or {1})
+        least = min(allowed or [1])
         return RankChoice(least, ({"rank": least, "held_out": None},))
     ladders = [_RankLadder(replace(sets, records=train), _MOST_PASSES, seed, watch) for train, _ in folds]
-    tried: dict[int, _RankTrial] = {}
 
     def score(fit: Descent, held: Records) -> HeldOut:
         return held_out_scores(fit.pmf, held, evidence.threads)
 
-    def try_rank(rank: int) -> bool:
+    def try_rank(rank: int, tried: Mapping[int, _RankTrial]) -> tuple[_RankTrial, bool]:
         descents = ladders[0].climb(rank, *_SMOOTHINGS)
         best, of_first = _rank_scores_in_halves([score(descent, folds[0][1]) for descent in descents])
         amount, first = _SMOOTHINGS[best], descents[best]
@@ -219,10 +219,9 @@ def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch
         if tried and all(is_one_component(fit.pmf) for fit in fits):  # this is rank 1, with more smoothing
             held_out = tried[1].held_out
         gain, error = _peak_rank(tried).held_out.behind(held_out) if tried else (math.inf, 0.0)
-        tried[rank] = _RankTrial(held_out, amount, all(fit.converged for fit in fits))
-        return gain > max(error, _LEAST_GAIN)
+        return _RankTrial(held_out, amount, all(fit.converged for fit in fits)), gain > max(error, _LEAST_GAIN)
 
-    search.run(try_rank, lambda: _rank_of_records(search.eligible(tried)), watch)
+    chosen, tried = _search_rank(ranks, allowed, try_rank, _rank_of_records, watch)
     peak, baseline = _peak_rank(tried).held_out, tried[min(tried)].held_out
     candidates = []
     for rank, trial in sorted(tried.items()):
@@ -238,11 +237,9 @@ def _rank_from_records(evidence: Evidence, search: _RankSearch, seed: int, watch
                 "converged": trial.converged,
             }
         )
-    rank = _rank_of_records(search.eligible(tried))
-    chosen = tried[rank]
     whole = _RankLadder(replace(sets, records=sample), _MOST_PASSES, seed, watch)
-    pmf = whole.fit(ladders[0].fits[rank], chosen.amount).pmf
-    return RankChoice(rank, tuple(candidates), held_out=chosen.held_out, pmf=pmf)
+    pmf = whole.fit(ladders[0].fits[chosen], tried[chosen].amount).pmf
+    return RankChoice(chosen, tuple(candidates), held_out=tried[chosen].held_out, pmf=pmf)
 
 
 def _rank_scores_in_halves(fits: Sequence[HeldOut]) -> tuple[int, HeldOut]:
@@ -275,16 +272,17 @@ def _rank_of_records(eligible: Mapping[int, _RankTrial]) -> int:
 # From tables
 
 
-def _rank_from_tables(evidence: Evidence, search: _RankSearch, seed: int, watch: Watch) -> RankChoice:
+def _rank_from_tables(
+    evidence: Evidence, ranks: Sequence[int], allowed: Sequence[int] | None, seed: int, watch: Watch
+) -> RankChoice:
     tables, sets = evidence.tables(evidence.given_order), evidence.sets
     ladder = _RankLadder(sets, _MOST_OVER_TABLES, seed, watch)
     graph = PairGraph.of(tables) if tables.order == 2 else None
     # Each person is counted in this many tables, on average.
     copies = float(sets.copies.mean())
     n_splits = max(1, int(_SPECTRUM_WORK / tables.schema.n_categories**3))
-    tried: dict[int, dict[str, Any]] = {}
 
-    def try_rank(rank: int) -> bool:
+    def try_rank(rank: int, tried: Mapping[int, dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         (descent,) = ladder.climb(rank, 1.0)
         trial: dict[str, Any] = {"rank": rank, "singular": None, "noise": None, "converged": descent.converged}
         log_likelihood = sets.expected(theta_of(descent.pmf), rank).log_likelihood / copies
@@ -294,12 +292,11 @@ def _rank_from_tables(evidence: Evidence, search: _RankSearch, seed: int, watch:
             spectrum = rank_spectrum(tables, descent.pmf, splits[:n_splits], None, seed)
             trial |= {"singular": spectrum.singular[rank], "noise": spectrum.noise}
         has_least_aic = all(trial["aic"] < other["aic"] for other in tried.values())
-        tried[rank] = trial
-        return _shows_higher_rank(trial) if splits else has_least_aic
+        return trial, _shows_higher_rank(trial) if splits else has_least_aic
 
-    search.run(try_rank, lambda: _rank_of_tables(search.eligible(tried))[0], watch)
-    rank, how = _rank_of_tables(search.eligible(tried))
-    return RankChoice(rank, tuple(tried[rank] for rank in sorted(tried)), how, pmf=ladder.fits[rank])
+    chosen, tried = _search_rank(ranks, allowed, try_rank, _rank_of_tables, watch)
+    how: How = "AIC" if tried[chosen]["singular"] is None else "spectrum"
+    return RankChoice(chosen, tuple(tried[rank] for rank in sorted(tried)), how, pmf=ladder.fits[chosen])
 
 
 def _shows_higher_rank(trial: Mapping[str, Any]) -> bool:
@@ -307,12 +304,12 @@ def _shows_higher_rank(trial: Mapping[str, Any]) -> bool:
     return trial["singular"] is not None and trial["singular"] > CLEAR * trial["noise"]
 
 
-def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> tuple[int, How]:
+def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> int:
     """Return the smallest rank beyond which tables show nothing; that of the least AIC where they cannot show it."""
     open_ranks = [rank for rank, trial in sorted(eligible.items()) if not _shows_higher_rank(trial)] or [max(eligible)]
     if eligible[open_ranks[0]]["singular"] is not None:
-        return open_ranks[0], "spectrum"
-    return min(open_ranks, key=lambda rank: float(eligible[rank]["aic"])), "AIC"
+        return open_ranks[0]
+    return min(open_ranks, key=lambda rank: float(eligible[rank]["aic"]))
 
 
 @dataclass(frozen=True)
