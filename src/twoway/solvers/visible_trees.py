@@ -98,22 +98,14 @@ class VisibleTree(NamedTuple):
 
     def hidden(self) -> HiddenTree:
         """Return a tree with a hidden copy of each variable that has children, to which those without are attached."""
-        variables, parents = self.rows.variables.tolist(), self.rows.parents.tolist()
+        vertices, parents = np.argsort(self.rows.variables).tolist(), self.rows.parents.tolist()
         tables = self.split_tables()
-        inner = sorted({0, *parents} - {-1})
-        number = {vertex: place for place, vertex in enumerate(inner)}
-        homes, factors = dict[int, int](), dict[int, Floats]()
-        for vertex, variable in enumerate(variables):
-            is_inner = vertex in number
-            homes[variable] = number[vertex if is_inner else parents[vertex]]
-            factors[variable] = np.eye(len(tables[vertex])) if is_inner else tables[vertex]
-        return HiddenTree(
-            (-1, *(number[parents[vertex]] for vertex in inner[1:])),
-            tuple(homes[variable] for variable in sorted(homes)),
-            tables[0][:, 0],
-            tuple(tables[vertex] for vertex in inner[1:]),
-            tuple(factors[variable] for variable in sorted(factors)),
-        )
+        root, *inner = sorted({0, *parents} - {-1})
+        number = {vertex: place for place, vertex in enumerate([root, *inner])}
+        homes = tuple(number[vertex if vertex in number else parents[vertex]] for vertex in vertices)
+        factors = tuple(np.eye(len(tables[vertex])) if vertex in number else tables[vertex] for vertex in vertices)
+        above, transitions = (number[parents[vertex]] for vertex in inner), (tables[vertex] for vertex in inner)
+        return HiddenTree((-1, *above), homes, tables[root][:, 0], tuple(transitions), factors)
 
 
 class VisibleCounts(NamedTuple):
