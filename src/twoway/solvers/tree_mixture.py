@@ -169,21 +169,17 @@ class _TreeMixtureData:
 
         The last category of a variable without missing cells is what the others leave, and has no column.
         """
-        from scipy.sparse import csr_array
+        from scipy.sparse import block_diag, csr_array, hstack
 
-        columns, entries = [np.ones(len(self.codes), dtype=np.float32)], []
-        for codes, size, first in zip(self.codes.T, self.sizes, self.offsets[:-1], strict=True):
-            has_holes = bool(codes.min() < 0)
-            for code in range(size):
-                if code < size - 1 or has_holes:
-                    entries.append((1.0, first + code, len(columns)))
-                    columns.append((codes == code).astype(np.float32))
-                else:
-                    entries.append((1.0, first + code, 0))
-                    entries += [(-1.0, first + code, len(columns) - 1 - other) for other in range(size - 1)]
-        values, rows, places = zip(*entries, strict=True)
-        shape = (int(self.offsets[-1]), len(columns))
-        return np.column_stack(columns), csr_array((np.array(values, dtype=np.float32), (rows, places)), shape=shape)
+        columns, is_rest, blocks = [np.ones(len(self.codes), dtype=np.float32)], [], []
+        for codes, size in zip(self.codes.T, self.sizes.tolist(), strict=True):
+            n_columns = size if codes.min() < 0 else size - 1
+            columns += [(codes == code).astype(np.float32) for code in range(n_columns)]
+            is_rest.append(np.arange(size) >= n_columns)
+            blocks.append(csr_array(np.eye(size, n_columns) - is_rest[-1][:, None]))
+        rests = csr_array(np.concatenate(is_rest)[:, None])
+        expand = hstack([rests, block_diag(blocks)], format="csr", dtype=np.float32)
+        return np.column_stack(columns), expand
 
     def count_pairs(self, weights: Floats) -> PairCounts:
         """Return how often each two categories are observed together, (n_categories, n_categories)."""
