@@ -184,11 +184,9 @@ def _expect_few(
         begin, end = pointers[s], pointers[s + 1]
         if weight == 0.0:
             continue
-        if end - begin > _FEW:
-            waiting[n_waiting] = s
-            n_waiting += 1
-            continue
-        probability = _joint_of_few(begin, end, cells, parameters, width, q, prototype)
+        probability = 0.0
+        if end - begin <= _FEW:
+            probability = _joint_of_few(begin, end, cells, parameters, width, q, prototype)
         if probability < _TINY:
             waiting[n_waiting] = s
             n_waiting += 1
