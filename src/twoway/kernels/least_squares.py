@@ -184,21 +184,15 @@ def minimize_on_simplex(block: Floats, q: Floats, v: Floats, by_columns: bool | 
                 point[i, f] = free[f] - duals[i, f]
                 duals[i, f] = -point[i, f]
         _project_on_simplexes(point, by_columns)
-        for i in range(rows):
-            for f in range(rank):
-                duals[i, f] += point[i, f]
+        duals += point
     before = quadratic(block, q, v)
     if not quadratic(point, q, v) <= before:
         # The trace is at least the largest curvature.
-        for i in range(rows):
-            for f in range(rank):
-                point[i, f] = block[i, f] - slope[i, f] / trace
+        point[:] = block[:, :rank] - slope / trace
         _project_on_simplexes(point, by_columns)
         if not quadratic(point, q, v) <= before:
             return
-    for i in range(rows):
-        for f in range(rank):
-            block[i, f] = point[i, f]
+    block[:, :rank] = point
 
 
 @jit
@@ -240,9 +234,7 @@ def sweep_least_squares(theta: Floats, tables: ThreeWay, rank: int, n_inner: int
             for f in range(rank):
                 for g in range(rank):
                     q[f, g] += grams[a, f, g] * grams[b, f, g] * theta[0, f] * theta[0, g]
-        for i in range(len(rows)):
-            for f in range(width):
-                sums[i, f] = (sums[i, f] + last_sums[i, f]) * theta[0, f]
+        sums = (sums + last_sums) * theta[0]
         # Not True and False themselves: numba would compile a copy for each.
         minimize_on_simplex(rows, q, sums, np.bool_(True), n_inner)
         _gram_of_squares(rows, grams[n])
