@@ -10,7 +10,7 @@ universe, those behind "<5" or a suppressed cell, and how a published mean is ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -153,14 +153,10 @@ class TableCells:
             self.open_cells.append(OpenCells(numbers[cells], *bounds, people, unit, total))
         # Percentages are of a universe of their own for each category that they are given.
         axes = [table.variables.index(name) for name in table.given]
-        for index in np.ndindex(*(table.counts.shape[axis] for axis in axes)):
-            chosen: list[int | slice] = [slice(None)] * table.counts.ndim
-            part = dict(universe)
-            for axis, place in zip(axes, index, strict=True):
-                chosen[axis] = place
-                part[positions[axis]] = codes[axis][place]
-            if part:
-                self.slices.append(Slice(np.ravel(numbers[tuple(chosen)]), self._add_outside(part)))
+        for index, part in _parts_of_table(table.counts.shape, axes):
+            of_part = {positions[axis]: codes[axis][place] for axis, place in zip(axes, index, strict=True)}
+            if people_of_part := {**universe, **of_part}:
+                self.slices.append(Slice(np.ravel(numbers[part]), self._add_outside(people_of_part)))
         self.copies[positions] += 1.0
         self.total_weight += boost * table.weight
         self.negative_entropy += boost * table.weight * float(times_log(table.shares, table.shares).sum())
@@ -222,16 +218,22 @@ class TableCells:
         if totals is None or is_open.all():
             yield np.nonzero(is_open), np.nan
             return
-        for index in np.ndindex(table.totals[totals].shape):
-            chosen: list[int | slice] = [slice(None)] * is_open.ndim
-            for axis, place in zip(totals, index, strict=True):
-                chosen[axis] = slice(place, place + 1)
-            part = np.zeros_like(is_open)
-            part[tuple(chosen)] = is_open[tuple(chosen)]
-            if part.any():
-                known = table.counts[tuple(chosen)][~is_open[tuple(chosen)]].sum()
+        for index, part in _parts_of_table(is_open.shape, totals):
+            is_open_here = np.zeros_like(is_open)
+            is_open_here[part] = is_open[part]
+            if is_open_here.any():
+                known = table.counts[part][~is_open[part]].sum()
                 rest = float(table.totals[totals][index]) - float(known)
-                yield np.nonzero(part), rest if rest >= 0 else np.nan
+                yield np.nonzero(is_open_here), rest if rest >= 0 else np.nan
+
+
+def _parts_of_table(
+    shape: Sequence[int], axes: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[int | slice, ...]]]:
+    """Yield each combination of places on some axes of a table, and the index of the part that is there."""
+    for places in np.ndindex(*(shape[axis] for axis in axes)):
+        place_of = dict(zip(axes, places, strict=True))
+        yield places, tuple(place_of.get(axis, slice(None)) for axis in range(len(shape)))
 
 
 @dataclass(frozen=True)
