@@ -51,30 +51,22 @@ class Auto:
     def _from_tables(self, problem: Problem) -> Solution:
         evidence, choice = problem.evidence, _NO_CHOICE
         solver = CoupledNMF() if evidence.given_order == 2 else MLEAD()
-        if problem.smoothing is None:
-            if evidence.has_counts:
-                start = replace(solver, tol=1e-5, max_iter=300).solve(problem).pmf
-                choice = self._choose_smoothing(problem, start)
-                if problem.watch.interrupted:  # this is the best so far
-                    problem = replace(problem, start=start)
+        if problem.smoothing is None and evidence.has_counts:
+            start = replace(solver, tol=1e-5, max_iter=300).solve(problem).pmf
+            choice = self._choose_smoothing(problem, start)
             problem = replace(problem, smoothing=choice.smoothing)
+            if problem.watch.interrupted:  # this is the best so far
+                problem = replace(problem, start=start)
         problems = [replace(problem, number=number) for number in range(self.n_starts)]
-        if len(problems) > 1 and self._can_complete(problem):
+        # With all tables, no start from imputed ones was better than random ones; nor should it take more than seconds.
+        lacks_pairs = evidence.given_order == 2 and not evidence.has_all_pairs
+        is_small = evidence.schema.n_categories <= MOST_CATEGORIES
+        if len(problems) > 1 and lacks_pairs and is_small and not problem.watch.ends():
             completed = SymmetricNMF().solve(problem)
             start = softened_start(completed.pmf, evidence.sets.shares)
             problems[-1] = replace(problem, start=start, origin=completed.solver)
         solution = MultiStart.race(solver, problems)
         return replace(solution, candidates=choice.candidates, held_out=choice.held_out)
-
-    @staticmethod
-    def _can_complete(problem: Problem) -> bool:
-        """Return whether two-way tables are missing, and can be imputed in seconds.
-
-        With all tables, no start from there was better than random ones.
-        """
-        evidence = problem.evidence
-        is_small = evidence.schema.n_categories <= MOST_CATEGORIES
-        return evidence.given_order == 2 and is_small and not evidence.has_all_pairs and not problem.watch.ends()
 
     def _from_records(self, problem: Problem, records: RecordSource) -> Solution:
         sample = records.sample(_SAMPLE_CELLS, seed=problem.seed)
