@@ -132,11 +132,9 @@ class Evidence:
         """Whether every two variables have a table, or several others that have tables with both."""
         if self.has_all_pairs:
             return True
-        together = self.tables(2).together.astype(np.int64)
-        bridges = together @ together
-        is_open = ~self.tables(2).together
-        np.fill_diagonal(is_open, val=False)
-        return bool((bridges[is_open] >= _BRIDGES).all())
+        together = self.tables(2).together
+        n_bridges = together.astype(np.int64) @ together
+        return bool((together | (n_bridges >= _BRIDGES) | np.eye(len(together), dtype=bool)).all())
 
     @cached_property
     def is_in_tree(self) -> Bools:
