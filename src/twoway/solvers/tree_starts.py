@@ -52,17 +52,18 @@ class TreeShape:
     @classmethod
     def of_edges(cls, names: Sequence[str], edges: Iterable[tuple[int, int]]) -> TreeShape:
         """Return the hidden variables of a tree of visible ones."""
-        n_variables, neighbours = len(names), _tree_shape_neighbours(len(names), edges)
-        is_inner = [len(adjacent) > 1 for adjacent in neighbours]
-        if not any(is_inner):
+        n_variables, pairs = len(names), np.array(list(edges), dtype=np.int64).reshape(-1, 2)
+        n_neighbours = np.bincount(pairs.ravel(), minlength=n_variables)
+        if n_neighbours.max(initial=0) < 2:
             return cls((-1,), (0,) * n_variables, (0,))
         # The root is the vertex with most neighbours, by name where several have: the order of columns must not matter.
-        root = max(range(n_variables), key=lambda vertex: (len(neighbours[vertex]), names[vertex]))
-        inner = [[other for other in adjacent if is_inner[other]] for adjacent in neighbours]
-        owners, parents = _tree_shape_from_root(root, inner)
-        number = {owner: place for place, owner in enumerate(owners)}
-        homes = [number[v] if is_inner[v] else number[neighbours[v][0]] for v in range(n_variables)]
-        return cls(tuple(parents), tuple(homes), tuple(owners))
+        root = max(range(n_variables), key=lambda vertex: (n_neighbours[vertex], names[vertex]))
+        vertices, parents = _tree_shape_from_root(root, pairs, n_variables)
+        is_inner = n_neighbours[vertices] > 1
+        number = np.cumsum(is_inner) - 1
+        homes = np.where(is_inner, number, number[parents])[np.argsort(vertices)]
+        above = number[parents[is_inner][1:]]
+        return cls((-1, *above.tolist()), tuple(homes.tolist()), tuple(vertices[is_inner].tolist()))
 
     def pmf(
         self, schema: Schema, weights: Floats, transitions: Sequence[Floats], factors: Sequence[Floats]
@@ -72,23 +73,17 @@ class TreeShape:
         return JointPMF.from_tree(schema, tree)
 
 
-def _tree_shape_neighbours(n_vertices: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the neighbours of each vertex, in ascending order."""
-    neighbours: list[list[int]] = [[] for _ in range(n_vertices)]
-    for first, second in edges:
-        neighbours[first].append(second)
-        neighbours[second].append(first)
-    return list(map(sorted, neighbours))
-
-
-def _tree_shape_from_root(root: int, neighbours: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+def _tree_shape_from_root(root: int, edges: Ints, n_vertices: int) -> tuple[Ints, Ints]:
     """Return the vertices of a tree, parents before children, and the place of each one's parent; -1 for the root."""
-    vertices, parents = [root], [-1]
-    for place, vertex in enumerate(vertices):
-        children = [other for other in neighbours[vertex] if place == 0 or other != vertices[parents[place]]]
-        vertices += children
-        parents += [place] * len(children)
-    return vertices, parents
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
+    ends = np.vstack([edges, edges[:, ::-1]])
+    links = csr_array((np.ones(len(ends)), tuple(ends.T)), shape=(n_vertices, n_vertices))
+    vertices, above = breadth_first_order(links, root)
+    parents = np.full(len(vertices), -1)
+    parents[1:] = np.argsort(vertices)[above[vertices[1:]]]
+    return vertices.astype(np.int64), parents
 
 
 def strongest_tree_shape(strengths: Floats) -> tuple[Ints, Ints]:
@@ -99,10 +94,8 @@ def strongest_tree_shape(strengths: Floats) -> tuple[Ints, Ints]:
     n = len(strengths)
     pairs = np.column_stack(np.triu_indices(n, 1))
     edges = pairs[dependence_spanning_tree(n, pairs, strengths[tuple(pairs.T)].astype(np.float64))]
-    neighbours = _tree_shape_neighbours(n, edges.tolist())
-    root = max(range(n), key=lambda vertex: len(neighbours[vertex]))
-    vertices, parents = _tree_shape_from_root(root, neighbours)
-    return np.array(vertices), np.array(parents)
+    root = int(np.bincount(edges.ravel(), minlength=n).argmax())
+    return _tree_shape_from_root(root, edges, n)
 
 
 def random_tree_start(
