@@ -32,18 +32,9 @@ def say(text: str = "", *, err: bool = False) -> None:
         print(escaped(text, keep="\n"), file=stream, flush=True)
 
 
-# Messages of the library name its parameters; here they become options of the command line.
-_AS_OPTIONS = (
-    (re.compile(r"\b(unseen|solver|structure)='([\w+-]+)'"), r"--\1 \2"),
-    (re.compile(r"\bmax_categories\b"), "--max-categories"),
-    (re.compile(r"\bsmoothing must be None or a number\b"), "--smoothing must be a number"),
-    (re.compile(r"\bmax_weight\b"), "--max-weight"),
-    (re.compile(r"\bpublic_schema=True\b"), "--public-schema"),
-    (re.compile(r"records that were read by a schema, Records\(…, schema=Schema\(…\)\)"), "with --schema FILE"),
-    (re.compile(r"\btwoway\.Discretizer\b"), "--bins"),
-    (re.compile(r"\bgive them as tables=…"), "give them with --tables"),
-    (re.compile(r"\bgive margins=\{.*?…\}\}, a row"), "give a row"),
-)
+# Messages of the library name things, which suits everybody. Where advice gives a parameter, it has this form.
+_PARAMETERS = "area|kind|max_categories|max_weight|public_schema|schema|solver|structure|tables|unseen"
+_ADVICE = re.compile(rf"\b({_PARAMETERS})=(?:…|True|'([\w+-]+)')")
 
 
 def output_wording(text: str) -> str:
@@ -53,12 +44,10 @@ def output_wording(text: str) -> str:
     --------
     >>> output_wording("use a lower rank or solver='coupled-nmf'")
     'use a lower rank or --solver coupled-nmf'
-    >>> output_wording("smoothing must be None or a number of at least 0")
-    '--smoothing must be a number of at least 0'
+    >>> output_wording("name one with area=…, or set public_schema=True")
+    'name one with --area, or set --public-schema'
     """
-    for pattern, option in _AS_OPTIONS:
-        text = pattern.sub(option, text)
-    return text
+    return _ADVICE.sub(lambda advice: f"--{advice[1].replace('_', '-')} {advice[2] or ''}".rstrip(), text)
 
 
 def print_note(text: str) -> None:

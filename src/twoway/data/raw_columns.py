@@ -274,7 +274,7 @@ def check_number_of_column_labels(name: str, n_labels: int, most: int | None) ->
     if most is not None and n_labels > most:
         raise DataError(
             f"column {name!r} has more than {most:,} distinct values: free text, an identifier or measurements? "
-            "leave it out, put it into bins, or allow more (max_categories)"
+            "leave it out, put it into bins, or allow more with max_categories=…"
         )
 
 

@@ -120,8 +120,7 @@ class Scan:
         if observed := self.observed.get(name):
             return tuple(sort_labels(observed.values()))
         raise DataError(
-            f"column {name!r} has no observed cell in {self.n_records} records; "
-            "drop it, or give a schema with its categories"
+            f"column {name!r} has no observed cell in {self.n_records} records; drop it, or declare its categories"
         )
 
     @staticmethod

@@ -129,10 +129,7 @@ def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateW
         )
     replicates = _checked_design_weights(design, records.n_records)
     if records.weights is None:
-        raise DataError(
-            "replicate weights go with the survey's own weights; give records with weights, as in "
-            'tw.Records(frame, weights="w")'
-        )
+        raise DataError("replicate weights go with the survey's own weights; give these to the records, too")
     return _replicate_weights(design, replicates, records.weights)
 
 
@@ -194,7 +191,9 @@ def _replicate_weights(design: Design, replicates: Floats, weights: Floats) -> R
     if kind == "fay":
         known = [share for share in (design.fay, fay) if share is not None]
         if len(known) == 2 and abs(known[0] - known[1]) > _SAME_RATIO:
-            raise DataError(f"fay={design.fay:g} does not match the replicate weights, which imply fay={fay:.3g}")
+            raise DataError(
+                f"Fay's coefficient {design.fay:g} does not match the replicate weights, which imply {fay:.3g}"
+            )
         fay = known[0] if known else _USUAL_FAY
     usual = {"fay": 1.0 / (n * (1.0 - (fay or 0.0)) ** 2), "jackknife": (n - 1) / n}.get(str(kind), 1.0 / n)
     scale = np.asarray(usual if scales is None else scales)

@@ -110,7 +110,7 @@ def _evidence_to_diagnose(
     given: Tables | PublishedTables | None = None
     if isinstance(source, JointPMF):
         if rank not in (None, source.rank):
-            raise DataError(f"the model has rank {source.rank}, and rank={rank} was asked for; leave rank out")
+            raise DataError(f"the model has rank {source.rank}, and rank {rank} was asked for; leave rank out")
         tables, given = _tables_of_model(source, pairs)
     elif pairs is not None:
         raise DataError("pairs= is for a model; for tables and records, all pairs are used")

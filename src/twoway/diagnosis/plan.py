@@ -171,7 +171,7 @@ def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> Joi
     model = getattr(model, "pmf", model)  # that of a Bootstrap
     if isinstance(model, JointPMF):
         if rank not in (None, model.rank):
-            raise DataError(f"the model has rank {model.rank}, and rank={rank} was asked for; leave rank out")
+            raise DataError(f"the model has rank {model.rank}, and rank {rank} was asked for; leave rank out")
         return model
     if not isinstance(model, Schema):
         raise DataError(f"plan takes a JointPMF or a Schema, not {type(model).__name__}")

@@ -269,7 +269,7 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
     if continuous:
         warnings.append(
             f"numbers that look continuous, each of which is a category now: {shortlist(continuous)}; "
-            "put them into bins: twoway.Discretizer"
+            "put them into bins (--bins, or twoway.Discretizer)"
         )
         warn_caller(warnings[-1])
     moments = [v.name for v in records.schema if len(v) > _MANY_DATES and all(map(_DATE.match, map(str, v.categories)))]
@@ -284,7 +284,7 @@ def evidence_of_source(source: Any, threads: int | None) -> tuple[Evidence, list
     if many:
         warnings.append(
             f"nearly as many categories as records: {shortlist(many)}; an identifier or a continuous column? "
-            "leave it out, or put it into bins: twoway.Discretizer"
+            "leave it out, or put it into bins (--bins, or twoway.Discretizer)"
         )
     if records.n_silent:
         warnings.append(

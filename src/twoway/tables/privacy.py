@@ -114,8 +114,8 @@ def release_tables(
     if in_data and not public_schema:
         raise DataError(
             f"the categories of {shortlist(in_data, 4)} were found in the data, or their source is unknown, and noise "
-            "does not hide them: count records that were read by a schema, Records(…, schema=Schema(…)), or set "
-            "public_schema=True if the categories and the choice of tables may be public"
+            "does not hide them: count records that were read by a schema (schema=…), or set public_schema=True "
+            "if the categories and the choice of tables may be public"
         )
     # All tables that were counted, those without a record with zeros.
     sets = np.vstack([tables.sets, tables.empty])
@@ -142,10 +142,10 @@ def _largest_noisy_weight(heaviest: float | None, declared: float | None) -> flo
     """Return the weight to allow for: the declared one, unless a record is known to be heavier."""
     if declared is None and heaviest not in (0.0, 1.0):
         why = "the weights of these records are not known" if heaviest is None else "these records have weights"
-        raise DataError(f"{why}: give max_weight, the largest weight that a record can have")
+        raise DataError(f"{why}: give the largest weight that a record can have, max_weight=…")
     allowed = 1.0 if declared is None else declared
     if heaviest is not None and isinstance(allowed, int | float) and heaviest > allowed * (1 + 1e-9):
-        raise DataError(f"a record has the weight {heaviest:g}, more than max_weight, {allowed:g}")
+        raise DataError(f"a record has the weight {heaviest:g}, more than the largest one allowed for, {allowed:g}")
     return allowed
 
 

@@ -157,7 +157,7 @@ def test_replicate_weights_are_recognized():
     with pytest.raises(DataError, match="give the kind"):
         SampledRecords(RECORDS, tw.Design(replicates=adjusted))
     assert SampledRecords(RECORDS, tw.Design(replicates=adjusted, kind="bootstrap")).description.endswith("as given")
-    with pytest.raises(DataError, match=r"fay=0\.3"):
+    with pytest.raises(DataError, match=r"imply 0\.3"):
         SampledRecords(RECORDS, tw.Design(replicates=0.3 * weights[:, None] + 0.7 * brr, kind="fay", fay=0.5))
     with pytest.raises(DataError, match="row 3, replicate repw01"):
         SampledRecords(RECORDS, tw.Design(replicates=REPLICATES.assign(repw01=[1, 1, 1, -1] * 75)))

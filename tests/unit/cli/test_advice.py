@@ -17,6 +17,11 @@ from twoway.cli.output import output_wording
 SOURCE = Path(tw.__file__).parent
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("advice")
+
+
 @functools.cache
 def messages():
     """Return each text of the source that is no docstring, with its file and line."""
@@ -77,14 +82,28 @@ def test_advice_of_the_library_reads_as_options_in_the_command_line():
     told = [output_wording(text) for _, text in messages()]
     assert not any("unseen='missing'" in text or "solver='em'" in text for text in told)
     options = {option for text in told for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)}
-    assert {"--unseen", "--solver", "--structure", "--bins", "--max-categories"} <= options
+    assert {"--unseen", "--solver", "--structure", "--bins", "--max-categories", "--area", "--tables"} <= options
+    assert {"--max-weight", "--public-schema", "--schema"} <= options
+    assert options <= options_of_commands() | {"--help", "--debug", "--version"}
+
+
+def test_what_users_of_the_command_line_read_names_no_python(cli, folder):
+    (folder / "records.csv").write_text("a,b\nx,1\ny,2\nx,2\n")
+    for arguments, advice in (
+        (["fit", "records.csv", "--smoothing", "-1"], "smoothing must be a number of pseudo-records between 0 and"),
+        (["fit", "records.csv", "--seconds", "0"], "seconds must be a number above 0, or left out for no time limit"),
+        (["count", "records.csv", "-o", "c.tables", "--epsilon", "1"], "(--schema), or set --public-schema if"),
+    ):
+        code, _, err = cli(*arguments)
+        assert (code, advice in err) == (3, True), err
+        assert not re.search(r"\b[a-z_]+=|None|True|twoway\.", err)
 
 
 def test_advice_on_percentages_without_bases_names_no_python():
     rows = pd.DataFrame({"no": ["30%", "65%"], "yes": ["70%", "35%"]}, index=["18-39", "40+"])
     with pytest.raises(tw.TwowayError) as error:
         tw.Tables.from_crosstabs({("age", "vote"): rows}, kind="row")
-    assert "margins={'age'" in str(error.value)
-    assert output_wording(str(error.value)).endswith(
-        "give a row or column 'Base' of counts, or a table of counts or joint shares that has 'age'"
+    assert str(error.value) == output_wording(str(error.value))
+    assert "give a row or column 'Base' of counts, a table of counts or joint shares that has 'age', or" in str(
+        error.value
     )

@@ -232,7 +232,7 @@ class FileTable:
             if unknown is not None:
                 why = str(unknown_name("column", unknown[1], self.files.columns))
             raise DataError(
-                f"the condition where={where!r} cannot be used: {why}; conditions are SQL, with text in single quotes: "
+                f"the condition {where!r} cannot be used: {why}; conditions are SQL, with text in single quotes: "
                 "age > 30 and city = 'Paris'"
             ) from error
         rows: Ints = np.sort(met.to_numpy())

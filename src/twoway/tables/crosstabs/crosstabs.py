@@ -160,7 +160,7 @@ class CrosstabDraft:
         if sheet.is_percent:
             kinds = shortlist(get_args(TableKind))
             raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; the kinds are {kinds}")
-        advice = "drop it if some categories are not shown, or give a schema that lists it if it is a category"
+        advice = "drop it if some categories are not shown, or declare it as a category if it is one"
         sheet.check_totals(advice)
         if (sheet.values == np.rint(sheet.values)).all():
             return
@@ -214,7 +214,7 @@ class CrosstabDraft:
         if wrong.size:
             place, got = places[wrong[0]], sums[wrong[0]]
             margins = shortlist(margin.label for margin in sheet.margins)
-            hint = f" without {margins}, which a schema can list as a category" if margins and got < scale else ""
+            hint = f" without {margins}, which can be declared as categories" if margins and got < scale else ""
             raise DataError(
                 f"table {sheet.name}: {place if place == 'all cells' else repr(place)} should add up to 1 or to 100, "
                 f"within {tolerance / scale:.1%} for rounding; got {got:g}{hint}"
@@ -338,8 +338,8 @@ class CrosstabDrafts:
     @staticmethod
     def _how_to_give_shares(name: str) -> str:
         return (
-            f"give margins={{{name!r}: {{category: share, …}}}}, a row or column 'Base' of counts, or a table of "
-            f"counts or joint shares that has {name!r}"
+            f"give a row or column 'Base' of counts, a table of counts or joint shares that has {name!r}, or the "
+            f"shares of {name!r} as margins"
         )
 
     def entries(self) -> list[Entry]:

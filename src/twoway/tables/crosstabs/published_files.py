@@ -92,8 +92,8 @@ def read_published(
     by_area = read_published_areas(path, kind=kind, totals=totals, layout=layout, area=area, errors=errors)
     if len(by_area) > 1:
         raise DataError(
-            f"{os.fspath(path)!r} has tables of {len(by_area)} areas: {shortlist(by_area, 6)}; name one with area=, or "
-            "read all with read_published_areas"
+            f"{os.fspath(path)!r} has tables of {len(by_area)} areas: {shortlist(by_area, 6)}; name one with "
+            "area=…, or read or fit each of them"
         )
     return next(iter(by_area.values()))
 
