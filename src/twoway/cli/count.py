@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +13,9 @@ import twoway as tw
 from twoway.cli.output import check_output, print_output
 from twoway.cli.reading import Reading
 from twoway.data.sql.connections import is_database_address
-from twoway.errors import DataError, FileFormatError, TwowayError, missing_file_error
+from twoway.errors import DataError, FileFormatError, missing_file_error
 from twoway.storage.atomic_files import lock_folder
-from twoway.storage.container import container_kind, read_container
+from twoway.storage.container import container_kind
 from twoway.text import brief, counted
 
 _SCHEMA_SHAPE = '{"vote": ["no", "yes"], "income": {"cuts": [10000, 20000]}}'
@@ -144,13 +142,15 @@ def _count_command_schema(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
 
     The file has tables, a model, or JSON with the categories or cut points of each variable.
     """
-    if container_kind(path) is not None:
-        header, _ = read_container(path)
-        try:
-            columns = (header.get("report") or header).get("columns", {})
-            return tw.Schema.from_dict(header["schema"]), columns if isinstance(columns, dict) else {}
-        except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise FileFormatError(f"{str(path)!r} holds no valid schema: {error}") from error
+    match container_kind(path):
+        case "tables":
+            tables = tw.Tables.load(path)
+            return tables.schema, tables.number_columns
+        case "published":
+            return tw.PublishedTables.load(path).schema, {}
+        case "model":
+            pmf = tw.JointPMF.load(path)
+            return pmf.schema, {} if pmf.report is None else pmf.report.columns
     try:
         described = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -168,16 +168,15 @@ def _count_command_schema(path: Path) -> tuple[tw.Schema, Mapping[str, str]]:
 def _count_command_variable(name: str, described: Any) -> tw.Variable:
     from twoway.data.binning import bin_labels
 
-    if isinstance(described, list):
-        return tw.Variable(name, tuple(described))
-    cuts = described.get("cuts") if isinstance(described, dict) and described.keys() == {"cuts"} else None
-    is_numbers = isinstance(cuts, list) and all(type(cut) in (int, float) and math.isfinite(cut) for cut in cuts)
-    if not cuts or not is_numbers or any(low >= high for low, high in itertools.pairwise(cuts)):
-        raise DataError(
-            f"{name!r} needs a list of categories, or ascending numbers between bins, as in {_SCHEMA_SHAPE}; got "
-            f"{brief(described)}"
-        )
-    return tw.Variable(name, bin_labels(cuts), edges=tuple(cuts))
+    match described:
+        case list():
+            return tw.Variable(name, tuple(described))
+        case {"cuts": [*cuts], **others} if cuts and not others and {type(cut) for cut in cuts} <= {int, float}:
+            return tw.Variable(name, bin_labels(cuts), edges=tuple(cuts))
+    raise DataError(
+        f"{name!r} needs a list of categories, or ascending numbers between bins, as in {_SCHEMA_SHAPE}; got "
+        f"{brief(described)}"
+    )
 
 
 def _count_command_database(

@@ -103,8 +103,8 @@ def _demo_titanic(out: Path, console: Console) -> dict[str, Any]:
     completed = pmf.impute(holes)
     completed.to_csv(filled, index=False)
     n_hidden = int(holes.isna().to_numpy().sum())
-    names = ("filled_correctly", "most_common_correct")
-    rates = dict(zip(names, _demo_rates(truth, holes, completed, common=holes.mode()), strict=True))
+    by_model, by_label = _demo_rates(truth, holes, completed, common=holes.mode())
+    rates = {"filled_correctly": by_model, "most_common_correct": by_label}
     tw.explore(pmf, page, title="On board the Titanic")
     console.print(
         f"\nOf {n_hidden:,} hidden answers the model fills {rates['filled_correctly']:.1%} as they were; "

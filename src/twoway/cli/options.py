@@ -93,18 +93,16 @@ def bins_option(text: str, known: Sequence[str]) -> tuple[str, int | list[float]
     name, _, bins = text.rpartition("=")
     if name not in known:
         raise unknown_name("column", name or text, known, where=" to put into bins")
-    if "," in bins:
-        cuts = [number_to_bin(cut) for cut in bins.removesuffix(",").split(",")]
-        numbers = [cut for cut in cuts if cut is not None]
-        if len(numbers) < len(cuts) or any(low >= high for low, high in itertools.pairwise(numbers)):
-            raise DataError(f"--bins {text}: the numbers between bins must be finite and ascend, as in {name}=18,40,65")
+    if "," not in bins and bins.isdigit() and int(bins) >= 2:
+        return name, int(bins)
+    cuts = [number_to_bin(cut) for cut in bins.removesuffix(",").split(",")]
+    numbers = [cut for cut in cuts if cut is not None]
+    if "," in bins and len(numbers) == len(cuts) and all(low < high for low, high in itertools.pairwise(numbers)):
         return name, numbers
-    if not bins.isdigit() or int(bins) < 2:
-        raise DataError(
-            f"--bins {text}: the number of bins must be a whole number of at least 2; the numbers between bins are "
-            f"separated by commas, as in {name}=18,40,65"
-        )
-    return name, int(bins)
+    raise DataError(
+        f"--bins {text}: there must be a whole number of bins, at least 2, or the numbers between them, finite, "
+        f"ascending and separated by commas, as in {name}=18,40,65"
+    )
 
 
 def missing_option_hint(labels: Iterable[object]) -> list[str]:

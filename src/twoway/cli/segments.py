@@ -147,14 +147,12 @@ def _segments_reading(reading: Reading, data: Path, others: dict[str, Any]) -> t
     known = reading.files(data).columns
     chosen = {kind: names_option(names, known) for kind, names in others.items()}
     items = set(names_option(reading.only, known))
-    for kind, columns in chosen.items():
-        for name in columns:
-            if name in items:
-                raise tw.DataError(
-                    f"{name!r} is in both --{kind} and --only; segments cannot be related to a column they use"
-                )
-    left_out = [name for columns in chosen.values() for name in columns]
-    return replace(reading, drop=[*(reading.drop or []), *left_out] or None), chosen
+    related = {name: kind for kind, columns in chosen.items() for name in columns}
+    if both := [name for name in related if name in items]:
+        raise tw.DataError(
+            f"{both[0]!r} is in both --{related[both[0]]} and --only; segments cannot be related to a column they use"
+        )
+    return replace(reading, drop=[*(reading.drop or []), *related] or None), chosen
 
 
 def _name_segments(segments: tw.Segments, names: list[str] | None) -> tw.Segments:

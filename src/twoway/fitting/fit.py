@@ -22,17 +22,7 @@ from twoway.data.stored_records import Block, RecordSource
 from twoway.errors import DataError, check_number, check_whole_number, unknown_option
 from twoway.fitting.published_fit import fit_published_tables
 from twoway.fitting.sources import CONTRADICTION, TABLES_AS_RECORDS, United, evidence_of_source
-from twoway.fitting.structure import (
-    FittedStructure,
-    Structure,
-    check_structure,
-    fit_best_structure,
-    fit_mixture_structure,
-    fit_single_structure,
-    fit_structure_closer,
-    fit_tree_structure,
-    structure_edges,
-)
+from twoway.fitting.structure import FittedStructure, Structure, check_structure, fit_structure, structure_edges
 from twoway.fitting.update import updated_counts
 from twoway.model.counts import Counts, counts_left_out
 from twoway.model.parameters import sufficient_rank
@@ -149,21 +139,17 @@ def fit(
     if (is_tree or structure == "mixture") and solver != "auto":
         raise DataError(f"structure {structure!r} has a solver of its own; solver={solver!r} is for structure 'single'")
     tree = Tree(Tree.n_starts if starts is None else starts, edges)
-    mixture = Mixture(Mixture.n_starts if starts is None else starts)
     _check_fit_size(evidence.schema, rank, is_tree)
     saved = checkpoint if isinstance(checkpoint, Checkpoint | None) else Checkpoint(checkpoint)
     if saved is not None:
         saved.open(_fit_description(evidence, structure, rank, single_solver, tree, seed, given_smoothing))
     with Watch.showing(monitor, saved, deadline) as watch:
         problem = Problem(evidence, 1, seed, smoothing=given_smoothing, watch=watch)
-        if is_tree:
-            fitted = fit_tree_structure(problem, rank, tree)
-        elif structure == "mixture":
-            fitted = fit_mixture_structure(problem, rank, mixture)
-        elif structure == "single" or solver != "auto" or rank is not None or smoothing is not None:
-            fitted = fit_single_structure(problem, rank, single_solver)
-        else:
-            fitted = fit_structure_closer(fit_best_structure(problem, single_solver, tree, mixture))
+        kind = "tree" if is_tree else structure
+        if kind == "auto" and (solver != "auto" or rank is not None or smoothing is not None):
+            kind = "single"
+        mixture = Mixture(Mixture.n_starts if starts is None else starts)
+        fitted = fit_structure(kind, problem, rank, single_solver, tree, mixture)
     if saved is not None:
         saved.close(is_interrupted=watch.interrupted)
         if saved is not checkpoint:  # whose owner removes it when the model is saved

@@ -90,9 +90,18 @@ def structure_edges(structure: Any, schema: Schema) -> tuple[tuple[int, int], ..
     return tuple(edges)
 
 
-def _can_be_tree_structure(evidence: Evidence) -> bool:
-    """Return whether it is worth trying several hidden variables: of two visible ones, one is enough."""
-    return 2 < len(evidence.schema) <= _MOST_VARIABLES and evidence.given_order == 2
+def fit_structure(
+    structure: Structure, problem: Problem, rank: int | None, solver: Solver, tree: Tree, mixture: Mixture
+) -> FittedStructure:
+    """Return the fit of a structure, or with "auto" of the best, each by its solver."""
+    match structure:
+        case "single":
+            return fit_single_structure(problem, rank, solver)
+        case "tree":
+            return fit_tree_structure(problem, rank, tree)
+        case "mixture":
+            return fit_mixture_structure(problem, rank, mixture)
+    return fit_structure_closer(_fit_best_structure(problem, solver, tree, mixture))
 
 
 def fit_single_structure(
@@ -128,7 +137,7 @@ def _fit_chosen_mixture(problem: Problem, choice: MixtureChoice, mixture: Mixtur
     return FittedStructure(mixture.name, problem, solution)
 
 
-def fit_best_structure(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> FittedStructure:
+def _fit_best_structure(problem: Problem, solver: Solver, tree: Tree, mixture: Mixture) -> FittedStructure:
     """Return the best of one hidden variable, a tree and a mixture of trees; the first where others are not clearly so.
 
     A mixture is tried where even the best of the others leaves tables off, or where it was not tried at all.
@@ -211,17 +220,16 @@ def fit_structure_closer(fitted: FittedStructure) -> FittedStructure:
 def _fit_better_structure(problem: Problem, solver: Solver, tree: Tree) -> FittedStructure:
     """Return the better of the two; one hidden variable where several are not clearly better."""
     evidence, watch, is_records = problem.evidence, problem.watch, problem.evidence.records is not None
-    if _can_be_tree_structure(evidence):
-        reason = ""
+    # Of two visible variables, one hidden one is enough.
+    can_be_tree = 2 < len(evidence.schema) <= _MOST_VARIABLES and evidence.given_order == 2
+    if can_be_tree and not (evidence.bridges_all_pairs and evidence.has_counts):
+        reason = "the tables do not say how many records they count: a tree makes the fewest assumptions"
         if not evidence.bridges_all_pairs:
             reason = "some pairs have no table: a tree derives them from the other tables"
-        elif not evidence.has_counts:
-            reason = "the tables do not say how many records they count: a tree makes the fewest assumptions"
-        if reason:
-            return replace(fit_tree_structure(problem, None, tree), reason=reason)
+        return replace(fit_tree_structure(problem, None, tree), reason=reason)
     choice = choose_rank_from(evidence, None, seed=problem.seed, watch=watch)
     several, reason = None, ""
-    if _can_be_tree_structure(evidence) and choice.pmf is not None and (watch.ends() or tree.n_hidden(evidence) > 1):
+    if can_be_tree and choice.pmf is not None and (watch.ends() or tree.n_hidden(evidence) > 1):
         reason, tree = _why_single_structure(problem, choice.pmf, choice.held_out, tree)
         if not reason:
             with watch.guard():

@@ -135,18 +135,14 @@ def update(
 def _records_to_update(schema: Schema, source: Any, extend: bool, report: Report) -> RecordSource:
     """Return new records by a model's schema, with new categories where these are welcome."""
     unseen: Unseen = "extend" if extend else "error"
-    if hasattr(type(source), "map_reduce") and not isinstance(source, Records):
+    is_read = isinstance(source, Records)
+    if hasattr(type(source), "map_reduce") and not is_read:
         schema.check_same(source.schema, "these records must have the schema of the model, but differ in it")
         return source  # type: ignore[no-any-return]
-    if isinstance(source, Records) and source.schema == schema:
-        return source
     try:
-        is_read = isinstance(source, Records)
-        return (
-            Records(source, schema=schema, unseen=unseen)
-            if is_read
-            else records_for_model(schema, source, unseen, report)
-        )
+        if is_read:
+            return source if source.schema == schema else Records(source, schema=schema, unseen=unseen)
+        return records_for_model(schema, source, unseen, report)
     except UnknownNameError as error:
         way = "extend=True makes such labels categories"
         raise UnknownNameError(str(error).replace("unseen='missing' reads such labels as missing", way)) from error

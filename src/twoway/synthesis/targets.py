@@ -104,12 +104,11 @@ class TargetCells:
         """Return the cells of some targets, and of persons by their codes, (n_variables, n_persons)."""
         starts = np.cumsum([0, *(len(target.low) for target in targets)])
         of_person = np.empty((len(targets), codes.shape[1]), dtype=np.int32)
+        low, high = (np.concatenate([[], *(getattr(target, end) for target in targets)]) for end in ("low", "high"))
+        blocks, n_blocks = np.full(len(low), -1), 0
         for row, start, target in zip(of_person, starts, targets, strict=False):
             numbers = target.cells(codes)
             row[:] = np.where(numbers < 0, starts[-1], numbers + start)
-        low, high = (np.concatenate([[], *(getattr(target, end) for target in targets)]) for end in ("low", "high"))
-        blocks, n_blocks = np.full(len(low), -1), 0
-        for start, target in zip(starts, targets, strict=False):
             if target.blocks is not None:
                 blocks[start : start + len(target.low)] = n_blocks + target.blocks
                 n_blocks += int(target.blocks.max()) + 1

@@ -145,7 +145,9 @@ def _largest_noisy_weight(heaviest: float | None, declared: float | None) -> flo
         raise DataError(f"{why}: give the largest weight that a record can have, max_weight=…")
     allowed = 1.0 if declared is None else declared
     if heaviest is not None and isinstance(allowed, int | float) and heaviest > allowed * (1 + 1e-9):
-        raise DataError(f"a record has the weight {heaviest:g}, more than the largest one allowed for, {allowed:g}")
+        raise DataError(
+            f"a record has the weight {heaviest:g}, more than {allowed:g}, the largest that max_weight=… allows"
+        )
     return allowed
 
 
