@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import twoway as tw
 from twoway.cli.output import print_note, say, say_json
 from twoway.text import aligned_text, printable
 
 
-def compare(
-    model: Path,
-    other: Path,
-    *,
-    json: bool = False,
-) -> None:
+def compare(model: Path, other: Path, *, json: bool = False) -> None:
     """Show where two models differ: variables, fit, and the distributions of single variables and pairs.
 
     Differences are total variation: 0 for equal distributions, 1 for distributions that have nothing in common.
@@ -43,15 +39,17 @@ def compare(
         say_json({"models": fits, "shared": len(comparison.variables), **vars(comparison)})
         return
     rows = [["", printable(model.name), printable(other.name)]]
-    for key in ("variables", "rank", *numbers):
-        form = ",.0f" if key == "records" else ",.10g"
-        texts = ["–" if fit[key] is None else format(fit[key], form) for fit in fits]
-        if key == "records":
-            beside = [
-                f" effective, {fit['people']:,} in the most observed variable" if fit["people"] else "" for fit in fits
-            ]
-            texts = list(map("".join, zip(texts, beside, strict=True)))
-        rows.append([key.replace("_", "-"), *texts])
+    keys = ("variables", "rank", *numbers)
+    rows += [[key.replace("_", "-"), *(_compared_number(fit, key) for fit in fits)] for key in keys]
     say(f"{aligned_text(rows)}\n\n{comparison}")
     for text in comparison.notes:
         print_note(text)
+
+
+def _compared_number(fit: dict[str, Any], key: str) -> str:
+    if fit[key] is None:
+        return "–"
+    if key != "records":
+        return f"{fit[key]:,.10g}"
+    people = f" effective, {fit['people']:,} in the most observed variable" if fit["people"] else ""
+    return f"{fit[key]:,.0f}{people}"

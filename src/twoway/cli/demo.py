@@ -33,12 +33,7 @@ class Subject(StrEnum):
     DIGITS = "digits"
 
 
-def demo(
-    subject: Subject = Subject.TITANIC,
-    *,
-    out: Path = Path("demo-output"),
-    json: bool = False,
-) -> None:
+def demo(subject: Subject = Subject.TITANIC, *, out: Path = Path("demo-output"), json: bool = False) -> None:
     """Learn from a survey with three answers in ten missing, ask, fill the holes, and compare with the truth.
 
     The survey is of the 2,201 people on board the Titanic. OUT gets the file with holes (titanic.csv), the file filled

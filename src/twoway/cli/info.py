@@ -18,11 +18,7 @@ _WIDE = 40  # longer names get a line of their own
 _MOST_LABELS = 8
 
 
-def info(
-    path: Path,
-    *,
-    json: bool = False,
-) -> None:
+def info(path: Path, *, json: bool = False) -> None:
     """Show the contents of a file: variables and categories, how a model was fitted, which tables or records there are.
 
     Parameters
@@ -42,7 +38,10 @@ def info(
 
     kind = container_kind(path)
     if kind is None and (path.is_dir() or is_data_format(path)):
-        content, text = _records_info(path)
+        records = tw.FileRecords(path)
+        content = {"kind": "records", "records": records.n_records, "variables": records.schema.to_dict()}
+        size = f"{counted(records.n_records, 'record')} of {counted(len(records.schema), 'variable')}"
+        text = f"{size}\n\n{_variables_info(records.schema)}"
     else:
         content, text = _tables_info(path) if kind == "tables" else _model_info(path)
     print_output(content, text, json=json)
@@ -67,11 +66,11 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
     parts = [f"a model of {form} with {counted(len(pmf.schema), 'variable')}", _variables_info(pmf.schema)]
     if pmf.report is not None:
         parts.append(output_wording(str(pmf.report)))
-    if pmf.report is not None and content["people"] is not None:
-        parts.append(
-            f"weights: {pmf.report.n_records:,.6g} effective records, because weights differ; "
-            f"the most observed variable has {content['people']:,} records"
-        )
+        if content["people"] is not None:
+            parts.append(
+                f"weights: {pmf.report.n_records:,.6g} effective records, because weights differ; "
+                f"the most observed variable has {content['people']:,} records"
+            )
     if n_replicates:
         parts.append(f"replicates: {n_replicates:,}, for intervals")
     counts = "the two-way counts that the model was fitted to: exact numbers, including small ones"
@@ -81,35 +80,27 @@ def _model_info(path: Path) -> tuple[dict[str, Any], str]:
 
 def _tables_info(path: Path) -> tuple[dict[str, Any], str]:
     tables = tw.Tables.load(path)
+    listed = [
+        {"variables": names, "total": total, "weight": weight}
+        for names, total, weight in zip(tables.names, tables.totals, tables.weights, strict=True)
+    ]
     content = {
         "kind": "tables",
         "variables": tables.schema.to_dict(),
-        "tables": [
-            {"variables": names, "total": total, "weight": weight}
-            for names, total, weight in zip(tables.names, tables.totals, tables.weights, strict=True)
-        ],
+        "tables": listed,
         "notes": tables.notes,
         "releases": tables.releases,
         "privacy": tables.privacy,
     }
-    rows = [["table", "total"]]
     n_shown = _MOST_TABLES if is_terminal(sys.stdout) else len(tables)
-    for names, total in list(zip(tables.names, tables.totals, strict=True))[:n_shown]:
-        rows.append([crossed_text(names), f"{total:,.6g}"])
+    shown = ([crossed_text(table["variables"]), f"{table['total']:,.6g}"] for table in listed[:n_shown])
     more = f"… {counted(len(tables) - n_shown, 'more table')}" if len(tables) > n_shown else ""
-    parts = [repr(tables).strip("<>"), _variables_info(tables.schema), aligned_text(rows, more)]
+    parts = [repr(tables).strip("<>"), _variables_info(tables.schema), aligned_text([["table", "total"], *shown], more)]
     if tables.notes:
         parts.append("\n".join(f"note: {note}" for note in tables.notes))
     if tables.privacy is not None:
         parts.append(f"privacy: {tables.privacy}, for records that are in all tables")
     return content, "\n\n".join(parts)
-
-
-def _records_info(path: Path) -> tuple[dict[str, Any], str]:
-    records = tw.FileRecords(path)
-    content = {"kind": "records", "records": records.n_records, "variables": records.schema.to_dict()}
-    size = f"{counted(records.n_records, 'record')} of {counted(len(records.schema), 'variable')}"
-    return content, f"{size}\n\n{_variables_info(records.schema)}"
 
 
 def _variables_info(schema: Any) -> str:

@@ -193,8 +193,13 @@ class Reading:
         replicates = names_option(self.replicate_weights, files.columns)
         names = list(dict.fromkeys([*columns.values(), *replicates]))
         frame = read_file_table(files, names, where=self.condition).to_pandas()
-        weights = frame[replicates].apply(self._replicate_numbers) if replicates else None
+        for name in replicates:
+            try:
+                frame[name] = frame[name].astype(float)
+            except (TypeError, ValueError) as error:
+                raise DataError(f"column {name!r} must hold replicate weights, which are numbers: {error}") from None
         parts = {what: frame[column] for what, column in columns.items()}
+        weights = frame[replicates] if replicates else None
         return tw.Design(**parts, replicates=weights, **replicate_kind_option(self.replicate_kind))
 
     @property
@@ -380,10 +385,3 @@ class Reading:
         if self.extend or not files.is_large(schema.names):
             return self.read_by(schema, path)[1]
         return tw.FileRecords(files, schema=schema, unseen=self.unseen, **self.options)  # type: ignore[arg-type]
-
-    @staticmethod
-    def _replicate_numbers(column: Any) -> Any:
-        try:
-            return column.astype(float)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"column {column.name!r} must hold replicate weights, which are numbers: {error}") from None

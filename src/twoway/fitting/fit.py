@@ -122,8 +122,8 @@ def fit(
     if seconds is not None:
         allowed = "a number above 0, or left out for no time limit"
         deadline = began + check_number("seconds", seconds, allowed, lambda number: number > 0)
-    if isinstance(source, United):
-        source = source.source if isinstance(source.source, PublishedTables) else source
+    if isinstance(source, United) and isinstance(source.source, PublishedTables):
+        source = source.source
     if isinstance(source, PublishedTables):
         options: dict[str, Any] = {"rank": rank, "solver": solver, "seed": seed, "starts": starts}
         options |= {"smoothing": smoothing, "structure": structure, "threads": threads}
@@ -318,9 +318,10 @@ def _fit_counts(evidence: Evidence, warnings: list[str]) -> tuple[Counts | None,
     if evidence.records is not None:
         return updated_counts(evidence)
     tables = evidence.tables(evidence.given_order)
+    if tables.releases or tables.noise.any():
+        return None, []
     left_out = counts_left_out(len(tables.flat), len(tables), tables.order, is_weighted=tables.bases is not None)
-    is_noisy = bool(tables.releases or tables.noise.any())
-    return (None, [] if is_noisy else left_out) if left_out or is_noisy else (Counts.of_tables(tables), [])
+    return (None if left_out else Counts.of_tables(tables)), left_out
 
 
 def _fit_likelihood(

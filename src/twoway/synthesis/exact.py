@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -72,13 +73,10 @@ def _fewest_exact_changes(
     ``kinds`` (n_targets, n_kinds) has cells, ``low`` and ``high`` what each cell that is bound must gain.
     """
     n_kinds = kinds.shape[1]
-    row_of = np.append(np.cumsum(is_bound) - 1, -1)
-    rows, columns = row_of[kinds].ravel(), np.tile(np.arange(n_kinds), len(kinds))
-    inside = (kinds < len(is_bound)).ravel()
+    places = kinds.ravel(), np.tile(np.arange(n_kinds), len(kinds))
+    in_cells: Any = sparse.csr_array((np.ones(kinds.size), places), shape=(len(is_bound) + 1, n_kinds))
     # The last row is the number of all persons, which stays.
-    rows = np.concatenate([rows[inside], np.full(n_kinds, len(low))])
-    columns = np.concatenate([columns[inside], np.arange(n_kinds)])
-    member = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(low) + 1, n_kinds))
+    member = sparse.vstack([in_cells[np.flatnonzero(is_bound)], sparse.csr_array(np.ones((1, n_kinds)))])
     # More of a kind, then fewer of it. What is rare costs more: likely persons are added, unlikely ones removed.
     rarity = -np.log((weight + 1e-9) / (weight.max() + 1e-9))
     rarity /= max(float(rarity.max()), 1e-9)

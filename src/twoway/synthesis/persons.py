@@ -131,15 +131,10 @@ def _draw_missing_persons(
             missing.append(codes)
     if not missing:
         return np.zeros((len(pmf.schema), 0), dtype=np.int64)
-    codes = _fill_persons(pmf, np.concatenate(missing, axis=1), rng)
-    return codes[:, ~_excluded_persons(codes, targets, rules)]
-
-
-def _fill_persons(pmf: JointPMF, codes: Ints, rng: np.random.Generator) -> Ints:
-    """Return persons with what is -1 drawn from the model given the rest; codes are (n_variables, n_persons)."""
+    codes = np.concatenate(missing, axis=1)
     records = Records.from_cells(pmf.schema, *compressed_codes(codes.T, pmf.schema.offsets, pmf.schema))
     fills = imputed_codes(pmf, records, range(len(codes)), "sample", int(rng.integers(2**32)), warn=False)
-    filled = codes.copy()
     for name, (rows, values) in fills.items():
-        filled[pmf.schema.index(name), rows] = values
-    return np.where(filled < 0, np.stack(pmf.trees.draw(codes.shape[1], rng)), filled)
+        codes[pmf.schema.index(name), rows] = values
+    codes = np.where(codes < 0, np.stack(pmf.trees.draw(codes.shape[1], rng)), codes)
+    return codes[:, ~_excluded_persons(codes, targets, rules)]

@@ -142,7 +142,7 @@ def _largest_noisy_weight(heaviest: float | None, declared: float | None) -> flo
     """Return the weight to allow for: the declared one, unless a record is known to be heavier."""
     if declared is None and heaviest not in (0.0, 1.0):
         why = "the weights of these records are not known" if heaviest is None else "these records have weights"
-        raise DataError(f"{why}: give the largest weight that a record can have, max_weight=…")
+        raise DataError(f"{why}: give max_weight=…, the largest weight that a record can have")
     allowed = 1.0 if declared is None else declared
     if heaviest is not None and isinstance(allowed, int | float) and heaviest > allowed * (1 + 1e-9):
         raise DataError(
