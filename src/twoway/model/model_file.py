@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.errors import DataError, FileFormatError, TwowayError
+from twoway.errors import DataError
 from twoway.model.counts import Counts
 from twoway.model.hidden_tree import HiddenTree
 from twoway.model.parameters import check_parameter_columns
 from twoway.model.trees import Trees
 from twoway.report import Report
 from twoway.schema import Schema
-from twoway.storage.container import write_container
+from twoway.storage.container import checked_content, write_container
 
 if TYPE_CHECKING:
     from twoway.model.pmf import JointPMF
@@ -59,7 +59,7 @@ def parse_model(
     An invalid one raises `FileFormatError`. The arrays are as they were written: rescaled, they would not be saved to
     the same bytes again.
     """
-    try:
+    with checked_content(path, "model file"):
         schema = Schema.from_dict(header["schema"])
         report = None if header["report"] is None else Report.from_dict(header["report"])
         trees = _parse_model_trees(schema, _as_tree_arrays(schema, arrays))
@@ -70,8 +70,6 @@ def parse_model(
                 raise DataError("its array of support must hold nonnegative numbers, with a row for each variable")
             report = replace(report, support=support)
         counts = Counts.from_arrays(schema, arrays)
-    except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise FileFormatError(f"{str(path)!r} is not a valid model file: {error}") from error
     return schema, trees, report, counts
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from twoway import __version__
 from twoway.arrays import Array
-from twoway.errors import DataError, FileFormatError, missing_file_error
+from twoway.errors import DataError, FileFormatError, TwowayError, missing_file_error
 from twoway.storage.atomic_files import PathName, atomic_file, check_file_path
 
 FORMAT_VERSION = 2
@@ -130,6 +130,15 @@ def read_container(path: PathName, kind: str | None = None) -> tuple[dict[str, A
     except _FOREIGN as error:
         raise FileFormatError(f"{shown} is not a twoway file, or is damaged: {error}") from error
     return header, arrays
+
+
+@contextmanager
+def checked_content(path: PathName, what: str) -> Iterator[None]:
+    """Raise `FileFormatError` where objects are made from the content of a file, and it is not what it must be."""
+    try:
+        yield
+    except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise FileFormatError(f"{str(path)!r} is not a valid {what}: {error}") from error
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from twoway.category_labels import Label, label_array
 from twoway.data.frames import make_frame
 from twoway.data.merging import merge_schemas
 from twoway.data.weights import effective_weights
-from twoway.errors import DataError, FileFormatError, TwowayError, check_known
+from twoway.errors import DataError, check_known
 from twoway.schema import Schema
-from twoway.storage.container import read_container, write_container
+from twoway.storage.container import checked_content, read_container, write_container
 from twoway.tables.counting import CountedSets, count_sets
 from twoway.tables.flat_counts import NO_TOTAL, flat_entries, flat_ranks, flat_starts, flat_totals
 from twoway.tables.layout import TableLayout
@@ -385,12 +385,10 @@ class Tables(TableLayout):
     def load(cls, path: str | os.PathLike[str]) -> Tables:
         """Return the tables of a file that `save` wrote."""
         header, arrays = read_container(path, "tables")
-        try:
+        with checked_content(path, "tables file"):
             schema, notes = Schema.from_dict(header["schema"]), tuple(map(str, header["notes"]))
             more: dict[str, Any] = {name: arrays.get(name) for name in ("noise", "empty", "bases")}  # may be absent
             more["heaviest"] = None if (heaviest := header.get("heaviest")) is None else float(heaviest)
             more["number_columns"] = {str(what): str(column) for what, column in header.get("columns", {}).items()}
             more["releases"] = tuple(Release(**release) for release in header.get("releases", ()))
             return cls(schema, arrays["sets"], arrays["flat"], arrays["weights"], notes, **more)
-        except (TwowayError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            raise FileFormatError(f"{str(path)!r} is not a valid tables file: {error}") from error

@@ -13,9 +13,9 @@ import numpy as np
 
 from twoway.arrays import Floats, first_true
 from twoway.category_labels import Label, label_key
-from twoway.errors import DataError, FileFormatError, TwowayError, UnknownNameError, check_known, errors_at, near_miss
+from twoway.errors import DataError, UnknownNameError, check_known, errors_at, near_miss
 from twoway.schema import Schema
-from twoway.storage.container import read_container, write_container
+from twoway.storage.container import checked_content, read_container, write_container
 from twoway.tables.crosstabs.cells import empty_cells_notes
 from twoway.tables.crosstabs.sheet_labels import sheet_categories, sheet_label_codes
 from twoway.tables.flat_counts import flat_entries
@@ -338,10 +338,8 @@ class PublishedTables:
     def load(cls, path: str | os.PathLike[str]) -> PublishedTables:
         """Return what `save` wrote."""
         header, arrays = read_container(path, "published")
-        try:
+        with checked_content(path, "file of published tables"):
             return cls(**unpacked_tables(header, arrays))
-        except (TwowayError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise FileFormatError(f"{str(path)!r} is not a valid file of published tables: {error}") from error
 
 
 def as_published_tables(given: Any) -> list[PublishedTable]:
