@@ -179,16 +179,13 @@ class PublishedTables:
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """The impossible combinations: codes for the position of each variable."""
-        rules = []
-        for named in self.impossible:
-            rule = {
+        return tuple(
+            {
                 self.schema.index(name): frozenset(code for label in labels for code in self.codes(name, label))
                 for name, labels in named.items()
             }
-            if len(rule) < 2:
-                raise DataError(f"an impossible combination needs two variables or more; got {dict(named)!r}")
-            rules.append(rule)
-        return tuple(rules)
+            for named in self.impossible
+        )
 
     @cached_property
     def boxes(self) -> tuple[Box, ...]:
@@ -196,7 +193,9 @@ class PublishedTables:
         return possible_boxes(self.schema.sizes, self.rules)
 
     def _check_rule(self, rule: Rule, named: Mapping[str, Labels]) -> None:
-        """Raise where a table counts people that a rule says cannot be."""
+        """Raise where a rule has one variable only, or a table counts people that it says cannot be."""
+        if len(rule) < 2:
+            raise DataError(f"an impossible combination needs two variables or more; got {dict(named)!r}")
         for table in self.tables:
             positions = self.schema.indices(table.variables)
             if not set(rule) <= set(positions):
