@@ -46,8 +46,7 @@ def read_crosstabs(
     counted: list[tuple[float, float, str]] = []
     for sheet, table_kind in zip(sheets, _crosstab_kinds(kind, keys), strict=True):
         pair = frozenset(sheet.pair)
-        table = CrosstabDraft.of_sheet(sheet, table_kind, schema, published.notes)
-        if table is None:
+        if (table := CrosstabDraft.of_sheet(sheet, table_kind, schema, published.notes)) is None:
             continue
         if pair in total_of:
             table.total = _crosstab_number(total_of[pair][1], f"the total of {table.name}")

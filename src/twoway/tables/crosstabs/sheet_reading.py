@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import accumulate, product
 from math import prod
 from pathlib import Path
 from typing import TypeAlias
@@ -87,15 +87,13 @@ class _SheetReader:
         """Return the categories of rows or columns; those that the sheet has are read there."""
         if lines.categories:
             return list(lines.categories)
-        shown: list[list[str]] = []
+        shown: list[Iterable[str]] = []
         for label in lines.labels:
             texts = [self.text(at, label) if is_rows else self.text(label, at) for at in lines.at]
             if not all(texts[:1]):
                 where = self.grid.place(lines.at[0], label) if is_rows else self.grid.place(label, lines.at[0])
                 raise DataError(f"{where}: a label is missing")
-            for place, text in enumerate(texts):
-                texts[place] = text or texts[place - 1]  # merged cells
-            shown.append(texts)
+            shown.append(accumulate(texts, lambda above, text: text or above))  # merged cells
         return list(zip(*shown, strict=True))
 
     def lines(
@@ -128,8 +126,7 @@ class _SheetReader:
                 continue  # a base of a base
             is_cell = "" not in labels and role is other is None
             own: MarginRole | None = None if is_cell else next(iter(bases), "total")
-            cell = self.number(row, column)
-            if cell is None:
+            if (cell := self.number(row, column)) is None:
                 if own is None:
                     raise DataError(f"{grid.place(row, column)}: the cell is empty; a zero must be 0 or '-'")
                 continue

@@ -163,8 +163,7 @@ class Region:
     def _label_from_left(self, row: int, column: int, least: int) -> str:
         """Return the label that covers a column from its left, unless merged cells end before it."""
         for left in range(column - 1, least - 1, -1):
-            text = self.grid.cells[row][left].strip()
-            if text:
+            if text := self.grid.cells[row][left].strip():
                 spans = [span for span in self.grid.merged if span[0] <= row <= span[2] and span[1] <= left <= span[3]]
                 return text if not spans or spans[0][3] >= column else ""
         return ""
@@ -204,7 +203,6 @@ def _has_region_letters(grid: Grid) -> bool:
     """Return whether a line below a header gives each column a letter."""
     for above, cells in zip(grid.cells, grid.cells[1:], strict=False):
         filled = [column for column, cell in enumerate(cells) if cell.strip()]
-        named = [column for column in filled if above[column].strip()]
-        if len(filled) > 1 and len(named) == len(filled) and all(_LETTER.fullmatch(cells[c].strip()) for c in filled):
+        if len(filled) > 1 and all(above[c].strip() and _LETTER.fullmatch(cells[c].strip()) for c in filled):
             return all(np.isnan(printed_number(above[c])) for c in filled)
     return False

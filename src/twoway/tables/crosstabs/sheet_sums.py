@@ -101,8 +101,8 @@ def check_sums(table: SheetTable) -> None:
         totals = margin.values[margin.values > 0]
         is_share = margin.is_percent or (totals.size and float(totals.max()) <= scale)
         if margin.role == "total" and margin.axes == table.given and is_share and margin.axes:
-            wrong = first_true((np.abs(margin.values - scale) > 0.03 * scale) & (margin.values > 0))
-            if wrong is not None:
+            is_off = (np.abs(margin.values - scale) > 0.03 * scale) & (margin.values > 0)
+            if (wrong := first_true(is_off)) is not None:
                 code_of = dict(zip(margin.axes, wrong, strict=True))
                 index = tuple(code_of.get(axis, 0) for axis in range(table.values.ndim))
                 raise DataError(

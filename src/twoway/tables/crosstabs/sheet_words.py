@@ -82,8 +82,7 @@ def role_in_words(label: str, beside: Sequence[str]) -> Role | None:
     ['total', 'base', 'unweighted', 'skip', None]
     """
     words = plain_words(label)
-    known = margin_in_words(label, beside)
-    if known is not None:
+    if (known := margin_in_words(label, beside)) is not None:
         return known
     if words == "n":
         return None  # beside "yes"

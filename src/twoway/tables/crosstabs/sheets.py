@@ -183,8 +183,7 @@ class Sheet:
             rounded_to = unit or rounded_cells_unit(np.append(self.values, shown), self.step)
             # Rounded numbers may miss their rounded total.
             slack = 0.5 * rounded_to * (self.values.size // sums.size + 1) + 1e-6 * sums
-            index = first_true((margin.values < low - slack) | (margin.values > high + slack))
-            if index is not None:
+            if (index := first_true((margin.values < low - slack) | (margin.values > high + slack))) is not None:
                 code_of = dict(zip(margin.axes, index, strict=True))
                 labels = [self.categories[axis][code] for axis, code in code_of.items()]
                 codes = tuple(code_of.get(axis, -1) for axis in range(self.values.ndim))
@@ -329,8 +328,7 @@ def _printed_in_frame(name: str, variables: tuple[str, ...], frame: Any) -> list
             f"table {name} needs a frame with a column for each of {shortlist(variables)} and one of numbers; it has "
             f"the columns {shortlist(headers)}"
         )
-    rows = sheet_index(frame, (variables[0], variables[1]), headers, columns)
-    if rows is None:
+    if (rows := sheet_index(frame, (variables[0], variables[1]), headers, columns)) is None:
         rows, headers, columns = columns[0], headers[1:], columns[1:]
     cells = zip(headers, columns, strict=True)
     return [((row, header), raw) for header, column in cells for row, raw in zip(rows, column, strict=True)]

@@ -278,8 +278,7 @@ def with_guessed_counts(sheet: Sheet, rounded_to: float) -> Sheet:
     if sheet.is_percent:
         raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; declare them as shares")
     is_guessed = np.isnan(sheet.values)
-    n_guessed = int(is_guessed.sum())
-    if n_guessed:
+    if n_guessed := int(is_guessed.sum()):
         known, total = float(np.nansum(sheet.values)), float(sheet.totals.get((), np.nan))
         mean = known / max(sheet.values.size - n_guessed, 1)
         guess = mean if np.isnan(total) else max(total - known, 0.0) / n_guessed
@@ -295,8 +294,7 @@ def with_guessed_shares(sheet: Sheet, given: Axes) -> Sheet:
     sums = sums_by(values, given, keepdims=True)
     scale = 100.0 if float(np.median(sums)) > 10.0 else 1.0
     is_open = sums_by(sheet.is_open, given, keepdims=True) > 0
-    wrong = first_true((np.abs(sums - scale) > 0.03 * scale) & ~((sums < scale) & is_open))
-    if wrong is not None:
+    if (wrong := first_true((np.abs(sums - scale) > 0.03 * scale) & ~((sums < scale) & is_open))) is not None:
         labels = [sheet.categories[axis][wrong[axis]] for axis in given]
         raise DataError(
             f"table {sheet.name}: the shares of {shortlist(labels) or 'all cells'} add up to "
