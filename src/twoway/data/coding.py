@@ -86,14 +86,14 @@ def encode_slice(
         if markers[name].has_codes and variable.edges is not None:  # bins have no place for them
             missing_codes += _coded_as_missing(*coded_labels(column), variable, markers[name])
         labels, positions = coded_labels(bin_column(column, variable, markers[name]))
-        if markers[name].has_codes and variable.edges is None:
-            missing_codes += _coded_as_missing(labels, positions, variable, markers[name])
         lookup = np.full(len(labels) + 1, -1, dtype=code_type)  # the last entry is for null, position -1
         few = labels if len(labels) <= FEW_LABELS else [None]
         known = [variable.find(raw) if isinstance(raw, str | bool | int) else None for raw in few]
         if None not in known:
             lookup[:-1] = known
         else:
+            if markers[name].has_codes and variable.edges is None:
+                missing_codes += _coded_as_missing(labels, positions, variable, markers[name])
             for position in np.flatnonzero(code_counts(positions, len(labels))):
                 lookup[position] = code = _coded_label(variable, labels[position], markers[name])
                 if code == _UNSEEN and unseen != "missing":

@@ -139,8 +139,9 @@ class FileTable:
             known = kinds.get(name, text_files.text_kinds(variable)) | self._further_kinds
             column = pc.dictionary_encode(column)
             if not texts.issubset(USUAL) and column.num_chunks:
-                labels = map(str.strip, column.chunk(0).dictionary.to_pylist())
-                self.found_missing.update((name, label) for label in labels if label in texts)
+                labels = pc.utf8_trim_whitespace(column.chunk(0).dictionary)
+                found = labels.filter(pc.is_in(labels, value_set=pa.array(sorted(texts), pa.string())))
+                self.found_missing.update((name, label) for label in found.to_pylist())
             return text_files.type_text_column(column, texts, variable, known, self.unseen)
 
         if self.files.is_text:  # as a new table: setting one column at a time takes quadratic time
