@@ -71,8 +71,7 @@ before any joint has these tables
     """
     for group in islice(_suspected_contradictions(tables, suspects), most_groups):
         axes = ProgramAxis.full(tables.schema, group)
-        change = TableProgram(program_tables(tables, axes), axes, _LEVEL).least_change
-        if change > _MIN_CHANGE:
+        if (change := TableProgram(program_tables(tables, axes), axes, _LEVEL).least_change) > _MIN_CHANGE:
             return Contradiction(tuple(tables.schema.names[index] for index in group), change)
     return None
 

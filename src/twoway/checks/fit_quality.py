@@ -238,8 +238,7 @@ def _fit_quality_columns(
     of_design = degrees.astype(np.float64)
     if sampled is not None:
         totals, of_design = _fit_totals_by_design(sampled, tables, modelled, is_few)
-    terms = np.zeros_like(shares)
-    np.divide(np.square(shares - modelled), modelled, out=terms, where=~is_few)
+    terms = np.divide(np.square(shares - modelled), modelled, out=np.zeros_like(shares), where=~is_few)
     rest = np.where(few > 0, math.inf, 0.0)
     with np.errstate(over="ignore"):  # a share of nearly 0 in the model
         np.divide(np.square(few - modelled_few), modelled_few, out=rest, where=has_few)

@@ -59,8 +59,7 @@ def _published_program_table(
 ) -> ProgramTable | None:
     """Return a table over the cells of a joint, as coarse as its classes; None where they leave nothing of it."""
     cells, universe = program_cells(axes), published.universe(table.within)
-    inside = _published_universe_cells(universe, axes)
-    if inside is None:
+    if (inside := _published_universe_cells(universe, axes)) is None:
         return None
     cell_of = np.zeros(inside.size, dtype=np.int64)
     numbers, used = np.array([table.counts, table.low, table.high]), list[str]()

@@ -312,8 +312,7 @@ def sufficiently_scattered(h: Floats, random: np.random.Generator) -> Scattered:
         others = (lengths > 1 - _TOLERANCE) & (vertices.min(axis=1) < -1e-6)
         return Scattered("fails" if longest > 1 + _TOLERANCE or others.any() else "holds", longest)
     for _ in range(_N_SEARCHES):
-        longest = _search_unscattered(rows, np.asarray(random.normal(size=rank)))
-        if longest > 1 + _TOLERANCE:
+        if (longest := _search_unscattered(rows, np.asarray(random.normal(size=rank)))) > 1 + _TOLERANCE:
             return Scattered("fails", longest, False)
     return Scattered("unknown", 1.0, False)
 

@@ -256,8 +256,7 @@ def _diagnose_components(pmf: JointPMF, others: Sequence[JointPMF]) -> Iterator[
         if weight * pmf.rank < 0.02:
             yield ComponentNote(component, f"nearly empty, weight {weight:.2g}")
         for other in range(component):
-            distance = apart(pmf.stacked[:, component], pmf.stacked[:, other])
-            if distance < 0.03:
+            if (distance := apart(pmf.stacked[:, component], pmf.stacked[:, other])) < 0.03:
                 yield ComponentNote(component, f"nearly equal to component {other}: {distance:.3f} apart on average")
     moved = np.zeros(pmf.rank)
     for fit in others:

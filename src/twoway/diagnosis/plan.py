@@ -185,8 +185,7 @@ def _planned_model(model: JointPMF | Schema, rank: int | None, seed: int) -> Joi
 def _planned_records(trials: Sequence[Trial], error: float) -> tuple[float | None, bool]:
     """Return the number of records at which the mean error is reached, and whether it is extrapolated."""
     sizes, errors = np.array([trial.n_records for trial in trials]), np.array([trial.error for trial in trials])
-    reached = np.flatnonzero(errors <= error)
-    if reached.size:
+    if (reached := np.flatnonzero(errors <= error)).size:
         low, high = reached[0] - 1, reached[0]
         if high == 0:
             return float(sizes[0]), False

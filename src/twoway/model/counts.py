@@ -107,9 +107,8 @@ class Counts:
     @cached_property
     def lacks_totals(self) -> bool:
         """Whether these are shares of unknown numbers of records, as in `Tables.lacks_totals`."""
-        if self.singles.size or self.flat.dtype.kind != "f" or not len(self.sets):
-            return False
-        return bool(np.allclose(self.totals, 1.0, rtol=1e-3))
+        may_be_shares = not self.singles.size and self.flat.dtype.kind == "f" and len(self.sets) > 0
+        return may_be_shares and bool(np.allclose(self.totals, 1.0, rtol=1e-3))
 
     @cached_property
     def totals(self) -> Floats:

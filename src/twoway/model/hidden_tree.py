@@ -341,8 +341,7 @@ class HiddenTree:
 
     def _at_root(self, up: Sequence[Floats | None]) -> Floats:
         """Return the logarithm of the probability of what was sent up."""
-        likelihood = up[0]
-        if likelihood is None:
+        if (likelihood := up[0]) is None:
             return np.zeros(1)
         return np.asarray(np.logaddexp.reduce(likelihood + log_of(self.weights), axis=1))
 

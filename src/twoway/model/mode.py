@@ -85,14 +85,12 @@ def search_mode(trees: Trees, max_nodes: int | None = None) -> tuple[list[int], 
         if not nodes:
             break
         allowed = nodes.pop()
-        bounds = _tighten_mode_bounds(allowed, best_log, ceilings)
-        if bounds is None:
+        if (bounds := _tighten_mode_bounds(allowed, best_log, ceilings)) is None:
             continue
         n_allowed = np.add.reduceat(allowed, offsets[:-1], dtype=np.int64)
         # The heaviest category of each variable makes a cell: often a better one than any so far.
         likeliest = np.array([bounds[a:b].argmax() for a, b in spans])
-        cell_log = ceilings.log_probability(likeliest)
-        if cell_log > best_log:
+        if (cell_log := ceilings.log_probability(likeliest)) > best_log:
             best, best_log = likeliest, cell_log
         if n_allowed.max() == 1:
             continue

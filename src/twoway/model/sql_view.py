@@ -87,8 +87,7 @@ def sql_view(
         raise DataError('SQL needs sqlglot: pip install "twoway[sql]"')
     dialects = sorted(dialect.value for dialect in Dialects if dialect.value)
     check_known("dialect", dialects, dialect)
-    clash = [name for name in keep if name in pmf.schema or name == "log_prob"]
-    if clash:
+    if clash := [name for name in keep if name in pmf.schema or name == "log_prob"]:
         raise DataError(f"keep must name columns other than those of the view; it has {clash[0]!r} already")
     ending = "scored" if what == "score" else "imputed"
     query = _SqlLayers(pmf, keep, missing, dialect).build(table, what)

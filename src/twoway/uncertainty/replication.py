@@ -166,8 +166,7 @@ def _make_replicates(
     if len(replicates) < least:
         raise KeyboardInterrupt
     warnings = [] if len(replicates) == n else [f"interrupted: {len(replicates)} of {n} replicates were finished"]
-    late = sum(fitted.stop_reason is StopReason.MAX_ITER for fitted in fits)
-    if late > 0.05 * n:
+    if (late := sum(fitted.stop_reason is StopReason.MAX_ITER for fitted in fits)) > 0.05 * n:
         warnings.append(
             f"{late} of {n} replicates did not converge in {REPLICATE_PASSES} passes; intervals may be too narrow"
         )
