@@ -223,8 +223,7 @@ class SampledTable:
         shares = self.shares[np.ix_(rows, columns)]
         cells = (rows[:, None] * self.shares.shape[1] + columns).ravel()
         n_rows, n_columns = shares.shape
-        n_free = (n_rows - 1) * (n_columns - 1)
-        if n_free == 0:
+        if (n_rows - 1) * (n_columns - 1) == 0:
             return DesignTest(names, 0.0, 0.0, float(self.degrees), 1.0)
         expected = np.outer(shares.sum(axis=1), shares.sum(axis=0))
         pearson = float((np.square(shares - expected) / expected).sum())

@@ -172,8 +172,7 @@ def far_alternatives(pmf: JointPMF, graph: PairGraph, random: np.random.Generato
         for _ in range(_SEARCH_STEPS):
             vertex = program.cheapest(direction)
             assert vertex is not None
-            distance = 0.5 * float(np.abs(vertex[1] - modelled).sum())
-            if distance <= best[1] + 1e-6:
+            if (distance := 0.5 * float(np.abs(vertex[1] - modelled).sum())) <= best[1] + 1e-6:
                 break
             best, direction = (vertex[1], distance), np.sign(modelled - vertex[1]).ravel()
         joints.append(best)

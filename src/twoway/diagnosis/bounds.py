@@ -300,8 +300,7 @@ def records_for_spa(
     """Return how many records Theorem 3 requires: 32·M²·I·(1+√log(2/δ))² / (σ_max·η·ε·p)²."""
     _check_bound_numbers(observed=observed, risk=risk, form=form)
     c = constants
-    strength = c.sigma_max * c.eta * c.epsilon * observed
-    if strength == 0.0:
+    if (strength := c.sigma_max * c.eta * c.epsilon * observed) == 0.0:
         return math.inf
     return 32.0 * c.n_first**2 * c.n_categories * (1.0 + math.sqrt(_spa_bound_log(c, risk, form))) ** 2 / strength**2
 
