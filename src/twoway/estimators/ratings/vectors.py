@@ -158,11 +158,14 @@ class _VectorState:
 
 def fit_vectors(table: RatingTable, recipe: VectorRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
     """Return vectors fitted to ratings from a random start; with many ratings, from the fit to a sample."""
-    problem, first = _VectorProblem(table, recipe, threads), None
+    problem = _VectorProblem(table, recipe, threads)
     if len(table.keys) > _MOST_RATINGS:
-        sample = table.sample(_MOST_RATINGS, np.random.default_rng(seed))
-        first, *_ = replace(problem, table=sample).run(seed, None)
-    last, bounds, stop_reason = problem.run(seed, first)
+        sample = replace(problem, table=table.sample(_MOST_RATINGS, np.random.default_rng(seed)))
+        of_sample, *_ = sample.run(sample.start(seed))
+        first = replace(of_sample, sums=of_sample.vectors.sums(table.records, threads))
+    else:
+        first = problem.start(seed)
+    last, bounds, stop_reason = problem.run(first)
     return VectorFit(last.vectors, bounds, stop_reason)
 
 
@@ -174,16 +177,11 @@ class _VectorProblem:
     recipe: VectorRecipe
     threads: int | None
 
-    def run(self, seed: tuple[int, ...], first: _VectorState | None) -> tuple[_VectorState, list[float], StopReason]:
-        """Return the last state, the bounds, and the stop reason; start with the vectors of a state, or at random."""
+    def run(self, first: _VectorState) -> tuple[_VectorState, list[float], StopReason]:
+        """Return the last state, the bounds, and the stop reason."""
 
-        def advance(state: _VectorState | None) -> tuple[_VectorState, float]:
-            if state is not None:
-                state = self._next(state)
-            elif first is not None:
-                state = replace(first, sums=first.vectors.sums(self.table.records, self.threads))
-            else:
-                state = self._start(np.random.default_rng(seed))
+        def advance(before: _VectorState | None) -> tuple[_VectorState, float]:
+            state = first if before is None else self._next(before)
             return state, state.divergence - state.sums.evidence
 
         loop = Loop("ratings", _MAX_ITER, _TOL)
@@ -192,7 +190,9 @@ class _VectorProblem:
             raise KeyboardInterrupt
         return ended
 
-    def _start(self, random: np.random.Generator) -> _VectorState:
+    def start(self, seed: tuple[int, ...]) -> _VectorState:
+        """Return a random state."""
+        random = np.random.default_rng(seed)
         size, n_items, deviation = 1 + self.recipe.n_dimensions, len(self.table.items), np.sqrt(self.table.variance)
         spread = random.uniform(*_START_SPREADS) * deviation
         means = spread * random.normal(size=(n_items, size))
