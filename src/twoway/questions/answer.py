@@ -241,5 +241,5 @@ def _ask_expectation(pmf: JointPMF, name: str, groups: list[str]) -> float | Dis
 
 def share_in_groups(shares: Any, of: Any) -> Any:
     """Return shares of each group; NaN for a group with probability 0."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(of > 0, shares / of, np.nan)

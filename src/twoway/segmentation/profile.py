@@ -13,6 +13,7 @@ from twoway.category_labels import Label
 from twoway.checks.significance import SIGNIFICANT, holm_corrected
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
+from twoway.questions.answer import share_in_groups
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,7 @@ class SegmentProfile:
     @cached_property
     def index(self) -> Floats:
         """The shares as percentages of the average, (n_categories, count); NaN where nobody shows a category."""
-        average = np.broadcast_to(self.average[:, None], self.shares.shape)
-        none = np.full(self.shares.shape, np.nan)
-        return np.asarray(100.0 * np.divide(self.shares, average, out=none, where=average > 0))
+        return np.asarray(100.0 * share_in_groups(self.shares, self.average[:, None]))
 
     @cached_property
     def p_values(self) -> Floats:

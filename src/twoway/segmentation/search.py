@@ -49,7 +49,6 @@ class Search:
         self.records, self.threads = records, threads
         self._block = records.as_block()
         self.shares = CellSets.of_records(records, 1).shares
-        self._n_records = records.total_weight
 
     def best(self, rank: int, *, n_starts: int, seed: Sequence[int]) -> Climb:
         """Return the highest climb from random starts.
@@ -98,7 +97,7 @@ class Search:
         from twoway.kernels.lanes import lane_layout
 
         groups, (_, prototype) = self.records.schema.offsets, lane_layout(rank)
-        tol *= self._n_records
+        tol *= self.records.total_weight
         end = climb(self._block.compressed, theta, self.shares, groups, rank, passes, tol, prototype)
         return Climb(rank, *end)
 

@@ -219,12 +219,12 @@ class Segments(Shown):
         return "\n\n".join(parts)
 
     def _text_of_sizes(self) -> str:
-        rows = [["segment", "size", "certainty", *(["stability"] if self.quality.stability else [])]]
-        for place, (name, size) in enumerate(self.sizes.items()):
-            error = f" ± {self.errors[0, place]:.1%}" if self.quality.n_replicates else ""
-            row = [printable(name), f"{size:.1%}{error}", f"{self.quality.certainty[place]:.2f}"]
-            rows.append([*row, *([f"{self.quality.stability[place]:.2f}"] if self.quality.stability else [])])
-        agreement = self.quality.agreement
+        errors = [f" ± {error:.1%}" if self.quality.n_replicates else "" for error in self.errors[0]]
+        sizes = [f"{size:.1%}{error}" for size, error in zip(self.sizes.values(), errors, strict=True)]
+        columns = [["segment", *map(printable, self.names)], ["size", *sizes]]
+        for what, numbers in (("certainty", self.quality.certainty), ("stability", self.quality.stability)):
+            columns += [[what, *(f"{number:.2f}" for number in numbers)]] if numbers else []
+        rows, agreement = [*zip(*columns, strict=True)], self.quality.agreement
         more = "" if agreement is None else f", agreement of {self.quality.n_replicates} replicates {agreement:.2f}"
         return f"{aligned_text(rows)}\nrelative entropy {self.quality.relative_entropy:.2f}{more}"
 
