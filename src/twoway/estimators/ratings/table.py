@@ -159,9 +159,8 @@ class _Triplets(NamedTuple):
 def read_rated_pairs(source: Any, columns: Sequence[str], table: RatingTable) -> RatingPairs:
     """Return the pairs of user and item in a long table; all items must be those of a table of known ratings."""
     users, items = read_long_table(source, columns[:2], "users and items", _ALLOWED)
-    return RatingPairs(
-        table, table.users.get_indexer(pd.Index(users)).astype(np.int64), _find_rated_items(table.items, items)
-    )
+    user_codes = table.users.get_indexer(pd.Index(users)).astype(np.int64)
+    return RatingPairs(table, user_codes, _find_rated_items(table.items, items))
 
 
 def read_true_ratings(source: Any, columns: Sequence[str], ratings: Any) -> Floats:
@@ -292,9 +291,8 @@ def _rating_numbers(values: NDArray[Any]) -> Floats:
 
 def _check_rating_scale(scale: Sequence[float] | None, ratings: Floats) -> Floats:
     """Return the points of the scale, ascending."""
-    points = np.unique(
-        ratings if scale is None else _rating_numbers(np.asarray([*scale] if isinstance(scale, Iterable) else []))
-    )
+    given = [*scale] if isinstance(scale, Iterable) else []
+    points = np.unique(ratings if scale is None else _rating_numbers(np.asarray(given)))
     n = len(points)
     if scale is None and not n:
         raise DataError("there are no ratings to learn from")
