@@ -6,10 +6,10 @@ ratings, and numbers of the item. So a weighted average of models is such a mode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from twoway.estimators.averaging import average_stop_reason
 from twoway.estimators.ratings.kinds import RatingKinds, fit_rating_kinds
 from twoway.estimators.ratings.shape import shape_means, shape_of_users, tilt_shape
 from twoway.estimators.ratings.table import RatingPairs, RatingTable
-from twoway.estimators.ratings.vectors import RidgeRecipe, VectorFit, VectorRecipe, fit_vectors, ridge_vectors
+from twoway.estimators.ratings.vectors import RatingVectors, RidgeRecipe, VectorRecipe
 from twoway.model.pmf import JointPMF
 from twoway.report import StopReason
 
@@ -27,15 +27,12 @@ from twoway.report import StopReason
 _CHUNK = 2**20
 
 
-class RatingExpert(Protocol):
-    """A model whose expectations, of a rating and of its square, are products of numbers of users and of items."""
+RatingExpert: TypeAlias = "RatingKinds | RatingVectors | RatingAverage"
+"""A model whose expectations, of a rating and of its square, are products of numbers of users and of items.
 
-    @property
-    def of_items(self) -> tuple[Floats, Floats]:
-        """The numbers of each item for the rating and for its square; each (n_items, n_numbers)."""
-
-    def of_users(self, users: Records) -> tuple[Floats, Floats]:
-        """Return the numbers of users with these ratings; each (n_users, n_numbers)."""
+``of_items`` are the numbers of each item for the rating and for its square, each (n_items, n_numbers);
+``of_users(users)`` returns those of users with these ratings, each (n_users, n_numbers).
+"""
 
 
 @dataclass(frozen=True)
@@ -181,8 +178,7 @@ class RatingFitting:
 
     def fit_vectors(self, table: RatingTable, form: VectorRecipe | RidgeRecipe, n_starts: int) -> RatingFit:
         """Return the average of several fits of a form of vectors."""
-        fit: Callable[..., VectorFit] = fit_vectors if isinstance(form, VectorRecipe) else ridge_vectors
-        fits = [fit(table, form, seed=(self.seed, start), threads=self.threads) for start in range(n_starts)]
+        fits = [form.fit(table, seed=(self.seed, start), threads=self.threads) for start in range(n_starts)]
         vectors, bounds, stop_reasons = zip(*fits, strict=True)
         average = RatingAverage(vectors, [1.0 / n_starts] * n_starts)
         return RatingFit(average, max(map(len, bounds)), average_stop_reason(stop_reasons))

@@ -54,6 +54,18 @@ class VectorRecipe(NamedTuple):
     spread: float | None
     """The variance of loadings, as a share of the variance of ratings. None learns a covariance matrix instead."""
 
+    def fit(self, table: RatingTable, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
+        """Return vectors fitted to ratings from a random start; with many ratings, from the fit to a sample."""
+        problem = _VectorProblem(table, self, threads)
+        if len(table.keys) > _MOST_RATINGS:
+            sample = replace(problem, table=table.sample(_MOST_RATINGS, np.random.default_rng(seed)))
+            of_sample, *_ = sample.run(sample.start(seed))
+            first = replace(of_sample, sums=of_sample.vectors.sums(table.records, threads))
+        else:
+            first = problem.start(seed)
+        last, bounds, stop_reason = problem.run(first)
+        return VectorFit(last.vectors, bounds, stop_reason)
+
 
 class RidgeRecipe(NamedTuple):
     """The penalties, for ratings of unit variance."""
@@ -61,6 +73,19 @@ class RidgeRecipe(NamedTuple):
     n_dimensions: int
     penalty: float
     bias_penalty: float
+
+    def fit(self, table: RatingTable, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
+        """Return vectors fitted to ratings from a random start.
+
+        An item's numbers are its offset, the same loading of every user's bias, and its vector. A penalty is the noise
+        of a model in which users' numbers have unit variance, so a loading sets the penalty of the bias.
+        """
+        scale = float(np.sqrt(table.variance))
+        drawn = np.random.default_rng(seed).normal(size=(len(table.items), self.n_dimensions))
+        start = _START_SPREAD * np.sqrt(scale) * drawn
+        sweeps = ridge_sweeps(table, start, self.penalty * scale, self.bias_penalty, threads)
+        vectors = next(islice(sweeps, _SWEEPS, None))
+        return VectorFit(vectors, [], StopReason.DIRECT)  # of a fixed number of sweeps
 
 
 class UserSums(NamedTuple):
@@ -156,19 +181,6 @@ class _VectorState:
     sums: UserSums
 
 
-def fit_vectors(table: RatingTable, recipe: VectorRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
-    """Return vectors fitted to ratings from a random start; with many ratings, from the fit to a sample."""
-    problem = _VectorProblem(table, recipe, threads)
-    if len(table.keys) > _MOST_RATINGS:
-        sample = replace(problem, table=table.sample(_MOST_RATINGS, np.random.default_rng(seed)))
-        of_sample, *_ = sample.run(sample.start(seed))
-        first = replace(of_sample, sums=of_sample.vectors.sums(table.records, threads))
-    else:
-        first = problem.start(seed)
-    last, bounds, stop_reason = problem.run(first)
-    return VectorFit(last.vectors, bounds, stop_reason)
-
-
 @dataclass(frozen=True)
 class _VectorProblem:
     """Ratings to be fitted, and how."""
@@ -231,20 +243,6 @@ class _VectorProblem:
 
 
 # Single guesses
-
-
-def ridge_vectors(table: RatingTable, recipe: RidgeRecipe, *, seed: tuple[int, ...], threads: int | None) -> VectorFit:
-    """Return vectors fitted to ratings from a random start.
-
-    An item's numbers are its offset, the same loading of every user's bias, and its vector. A penalty is the noise of a
-    model in which users' numbers have unit variance, so a loading sets the penalty of the bias.
-    """
-    scale = float(np.sqrt(table.variance))
-    drawn = np.random.default_rng(seed).normal(size=(len(table.items), recipe.n_dimensions))
-    start = _START_SPREAD * np.sqrt(scale) * drawn
-    sweeps = ridge_sweeps(table, start, recipe.penalty * scale, recipe.bias_penalty, threads)
-    vectors = next(islice(sweeps, _SWEEPS, None))
-    return VectorFit(vectors, [], StopReason.DIRECT)  # of a fixed number of sweeps
 
 
 def ridge_sweeps(

@@ -5,7 +5,7 @@ import pandas as pd
 
 from twoway.estimators.ratings.model import expert_powers
 from twoway.estimators.ratings.table import RatingPairs, read_ratings
-from twoway.estimators.ratings.vectors import RidgeRecipe, ridge_vectors
+from twoway.estimators.ratings.vectors import RidgeRecipe
 
 
 def test_sweeps_are_ridge_regressions():
@@ -14,7 +14,7 @@ def test_sweeps_are_ridge_regressions():
     ratings = np.where(random.uniform(size=(30, 8)) < 0.6, random.integers(1, 6, size=(30, 8)), np.nan)
     table = read_ratings(pd.DataFrame(ratings), ("user", "item", "rating"))
     recipe = RidgeRecipe(2, 3.0, 0.5)
-    found = ridge_vectors(table, recipe, seed=(0,), threads=1).vectors
+    found = recipe.fit(table, seed=(0,), threads=1).vectors
     deviation, mean = np.nanstd(ratings), np.nanmean(ratings)
     penalty = np.diag([3.0 * deviation] * 2 + [0.5])
     items = np.zeros((8, 3))

@@ -7,7 +7,7 @@ import pytest
 from twoway.estimators.ratings import shape
 from twoway.estimators.ratings.model import RatingAverage, expert_powers
 from twoway.estimators.ratings.table import RatingPairs, read_ratings
-from twoway.estimators.ratings.vectors import VectorRecipe, fit_vectors
+from twoway.estimators.ratings.vectors import VectorRecipe
 from twoway.report import StopReason
 
 COLUMNS = ("user", "item", "rating")
@@ -30,24 +30,24 @@ def table():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_no_pass_lowers_the_bound(table, form):
-    fit = fit_vectors(table, form, seed=(0,), threads=1)
+    fit = form.fit(table, seed=(0,), threads=1)
     assert len(fit.bounds) > 5
     assert (np.diff(fit.bounds) < 0).all()
     assert fit.stop_reason is StopReason.CONVERGED
 
 
 def test_parts_of_users_change_nothing_but_rounding(table, monkeypatch):
-    whole = fit_vectors(table, FORMS[0], seed=(0,), threads=1).vectors
+    whole = FORMS[0].fit(table, seed=(0,), threads=1).vectors
     monkeypatch.setattr("twoway.estimators.ratings.vectors._PART", 300)
     for threads in (1, 2):
-        parts = fit_vectors(table, FORMS[0], seed=(0,), threads=threads).vectors
+        parts = FORMS[0].fit(table, seed=(0,), threads=threads).vectors
         np.testing.assert_allclose(parts.means, whole.means, atol=1e-8)
 
 
 def test_many_ratings_are_fitted_from_a_sample_on(table, monkeypatch):
-    whole = fit_vectors(table, FORMS[0], seed=(0,), threads=1)
+    whole = FORMS[0].fit(table, seed=(0,), threads=1)
     monkeypatch.setattr("twoway.estimators.ratings.vectors._MOST_RATINGS", 1000)
-    continued = fit_vectors(table, FORMS[0], seed=(0,), threads=1)
+    continued = FORMS[0].fit(table, seed=(0,), threads=1)
     assert len(continued.bounds) < len(whole.bounds)
     assert continued.bounds[-1] == pytest.approx(whole.bounds[-1], rel=0.01)
 
@@ -55,7 +55,7 @@ def test_many_ratings_are_fitted_from_a_sample_on(table, monkeypatch):
 def test_hidden_ratings_are_found_and_more_known_ones_help(table):
     """The kinds of a mixture collapse where users have rated much; vectors do not."""
     ratings, holes = drawn()
-    vectors = fit_vectors(table, FORMS[0], seed=(0,), threads=1).vectors
+    vectors = FORMS[0].fit(table, seed=(0,), threads=1).vectors
     users, items = np.nonzero(np.isnan(holes))
     errors = []
     for n_known in (2, 5, 20):
@@ -71,7 +71,7 @@ def test_hidden_ratings_are_found_and_more_known_ones_help(table):
 
 
 def test_an_average_expects_the_weighted_mean(table):
-    fits = [fit_vectors(table, form, seed=(0,), threads=1).vectors for form in FORMS]
+    fits = [form.fit(table, seed=(0,), threads=1).vectors for form in FORMS]
     users, items = np.array([3, -1, 3, 0]), np.array([1, 2, 5, 0])
     both = expert_powers(RatingAverage(fits, [0.3, 0.7]), RatingPairs(table, users, items))
     one, other = (expert_powers(fit, RatingPairs(table, users, items)) for fit in fits)
@@ -80,7 +80,7 @@ def test_an_average_expects_the_weighted_mean(table):
 
 
 def test_an_unknown_user_gets_the_offsets(table):
-    vectors = fit_vectors(table, FORMS[0], seed=(0,), threads=1).vectors
+    vectors = FORMS[0].fit(table, seed=(0,), threads=1).vectors
     items = np.arange(len(table.items))
     means, squares = expert_powers(vectors, RatingPairs(table, np.full(len(items), -1), items))
     np.testing.assert_allclose(means, vectors.means[:, 0])
