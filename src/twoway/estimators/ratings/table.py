@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -146,14 +146,8 @@ class RatingPairs:
         return answers
 
 
-class _Triplets(NamedTuple):
-    """The ratings of a source in any order: the labels, and the positions of each rating's user and item."""
-
-    users: pd.Index
-    user_codes: Ints
-    items: pd.Index
-    item_codes: Ints
-    ratings: Floats
+_Triplets: TypeAlias = tuple[pd.Index, Ints, pd.Index, Ints, Floats]
+"""The ratings of a source in any order: all users and the user of each rating, likewise the items, and the ratings."""
 
 
 def read_rated_pairs(source: Any, columns: Sequence[str], table: RatingTable) -> RatingPairs:
@@ -195,27 +189,28 @@ def read_ratings(
     source = frame_in_memory(source)
     is_long = _has_row_per_rating(source, columns)
     raw = _long_ratings(source, columns, ratings) if is_long else _wide_ratings(source, ratings, items)
-    rated = ~np.isnan(raw.ratings)
+    users, user_codes, raw_items, raw_item_codes, numbers = raw
+    rated = ~np.isnan(numbers)
     is_new = items is None
     if items is None:
-        place = {label_key(label): position for position, label in enumerate(raw.items)}
-        ordered = sort_labels(plain_label(label) for label in raw.items)
-        items = raw.items[[place[label_key(label)] for label in ordered]]
-    item_codes = _find_rated_items(items, raw.items)[raw.item_codes]
+        place = {label_key(label): position for position, label in enumerate(raw_items)}
+        ordered = sort_labels(plain_label(label) for label in raw_items)
+        items = raw_items[[place[label_key(label)] for label in ordered]]
+    item_codes = _find_rated_items(items, raw_items)[raw_item_codes]
     never = np.bincount(item_codes[rated], minlength=len(items)) == 0
-    points = _check_rating_scale(scale, raw.ratings[rated])
+    points = _check_rating_scale(scale, numbers[rated])
     if is_new and never.any():
         raise DataError(f"no user rated {shortlist(items[never].tolist())}; leave out items without ratings")
-    codes = np.minimum(np.searchsorted(points, raw.ratings), len(points) - 1)
-    outside = np.flatnonzero(rated & (points[codes] != raw.ratings))
+    codes = np.minimum(np.searchsorted(points, numbers), len(points) - 1)
+    outside = np.flatnonzero(rated & (points[codes] != numbers))
     if len(outside):
-        user, item = shown_name(raw.users, raw.user_codes[outside[0]]), shown_name(items, item_codes[outside[0]])
+        user, item = shown_name(users, user_codes[outside[0]]), shown_name(items, item_codes[outside[0]])
         raise DataError(
-            f"the rating {raw.ratings[outside[0]]:g} of item {item} by user {user} is outside the scale "
+            f"the rating {numbers[outside[0]]:g} of item {item} by user {user} is outside the scale "
             f"{', '.join(f'{point:g}' for point in points)}"
         )
-    keys, cells = raw.user_codes * len(items) + item_codes, item_codes * len(points) + codes
-    return _rating_table(raw.users, items, points, keys[rated], cells[rated])
+    keys, cells = user_codes * len(items) + item_codes, item_codes * len(points) + codes
+    return _rating_table(users, items, points, keys[rated], cells[rated])
 
 
 def _find_rated_items(items: pd.Index, labels: Any) -> Ints:
@@ -252,7 +247,7 @@ def _has_row_per_rating(source: Any, columns: Sequence[str]) -> bool:
 def _long_ratings(source: Any, columns: Sequence[str], ratings: Any) -> _Triplets:
     users, items, cells = read_long_table(source, columns, "ratings", _ALLOWED, ratings)
     of_users = long_table_names(users, columns[0], _NEED)
-    return _Triplets(*of_users, *long_table_names(items, columns[1], _NEED), _rating_numbers(cells.to_numpy()))
+    return *of_users, *long_table_names(items, columns[1], _NEED), _rating_numbers(cells.to_numpy())
 
 
 def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplets:
@@ -273,7 +268,7 @@ def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplet
             raise DataError(f"duplicate {what} {duplicate} in the frame of users × items")
     matrix = _rating_numbers(frame.to_numpy())
     rows, places = np.nonzero(~np.isnan(matrix))
-    return _Triplets(frame.index, rows, frame.columns, places, matrix[rows, places])
+    return frame.index, rows, frame.columns, places, matrix[rows, places]
 
 
 def _rating_numbers(values: NDArray[Any]) -> Floats:
