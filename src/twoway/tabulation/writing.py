@@ -33,13 +33,6 @@ class Line(NamedTuple):
     cells: list[str]
 
 
-def written_share(number: float, *, is_mean: bool, bare: bool = False) -> str:
-    """Return a share in percent or a mean; "–" where there is none."""
-    if not np.isfinite(number):
-        return "–"
-    return f"{number:.2f}" if is_mean else f"{100 * number:.1f}{'' if bare else '%'}"
-
-
 def written_lines(table: BannerTable) -> Iterator[Line]:
     """Yield the bases, and for each row what was observed and what is modelled."""
     for name, numbers in table.bases.items():
@@ -57,12 +50,13 @@ def written_lines(table: BannerTable) -> Iterator[Line]:
 
 
 def _written_cells(numbers: tuple[Floats, Floats, Floats], row: int, is_mean: bool) -> list[str]:
-    """Return the numbers of a row as text, with their intervals where there are some."""
+    """Return the shares in percent or the means of a row as text, with their intervals; "–" where there is none."""
+    unit, form = (1.0, "{:.2f}") if is_mean else (100.0, "{:.1f}%")
     texts = []
-    for number, *ends in zip(*(array[row].tolist() for array in numbers), strict=True):
-        both_ends = " to ".join(written_share(end, is_mean=is_mean, bare=True) for end in ends)
+    for number, *ends in zip(*((unit * array[row]).tolist() for array in numbers), strict=True):
+        both_ends = " to ".join(form.rstrip("%").format(end) for end in ends)
         interval = f" ({both_ends})" if np.isfinite(ends[0]) else ""
-        texts.append(written_share(number, is_mean=is_mean) + interval)
+        texts.append(form.format(number) + interval if np.isfinite(number) else "–")
     return texts
 
 
