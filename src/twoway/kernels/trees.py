@@ -205,14 +205,13 @@ def _go_down_tree(
 
 
 @jit
-def _turn_tree(theta: Floats, firsts: Ints, width: int) -> Floats:
-    """Return the factors of hidden variables (K · width, width) with a row for each state of the parent."""
-    turned = np.zeros((firsts.size - 1) * width * width)
-    for k in range(1, firsts.size - 1):
-        for z in range(firsts[k + 1] - firsts[k]):
-            for y in range(width):
-                turned[(k * width + y) * width + z] = theta[(firsts[k] + z) * width + y]
-    return turned
+def _turn_tree(theta: Floats, firsts: Ints) -> Floats:
+    """Return the factors of hidden variables (K · width, width), flat, with a row for each state of the parent."""
+    n_hidden, width = firsts.size - 1, theta.shape[1]
+    turned = np.zeros((n_hidden, width, width))
+    for k in range(1, n_hidden):
+        turned[k, :, : firsts[k + 1] - firsts[k]] = theta[firsts[k] : firsts[k + 1]].T
+    return turned.reshape(-1)
 
 
 @jit
@@ -247,7 +246,7 @@ def expect_tree(
     pending, active = np.zeros((n_hidden, _BATCH), dtype=np.int64), np.zeros(n_hidden, dtype=np.bool_)
     batch = _TreeBatch(up, np.ones(size), down, pending, active, log_scales)
     ratios = np.zeros((n_hidden_rows + 4) * width)
-    turned = _turn_tree(parameters, firsts, width)
+    turned = _turn_tree(theta, firsts)
     logs, nothing = np.empty((0, 0)), np.empty((0, 0))
     n_records = pointers.size - 1
     log_likelihood = 0.0
@@ -349,10 +348,7 @@ def _expect_tree_logs(
     if top == -np.inf:
         shares[:] = np.nan
         return -np.inf
-    mass = 0.0
-    for f in range(width):
-        mass += np.exp(up[0, f] - top)
-    log_probability = float(top + np.log(mass))
+    log_probability = float(top + np.log(np.exp(up[0] - top).sum()))
     # From here on the root's row of ``down`` holds logarithms of shares.
     down = np.full((n_hidden, width), -np.inf)
     down[0] = up[0] - log_probability
@@ -383,12 +379,6 @@ def _expect_tree_logs(
 @jit
 def _tree_log_sum(logs: Floats, first: int, last: int, y: int, up: Floats) -> float:
     """Return log Σ_z exp(up[z]) · θ[first + z, y]."""
-    top = -np.inf
-    for row in range(first, last):
-        top = max(top, logs[row, y] + up[row - first])
-    if top == -np.inf:
-        return top
-    mass = 0.0
-    for row in range(first, last):
-        mass += np.exp(logs[row, y] + up[row - first] - top)
-    return float(top + np.log(mass))
+    terms = logs[first:last, y] + up[: last - first]
+    top = terms.max()
+    return float(top + np.log(np.exp(terms - top).sum())) if top > -np.inf else -np.inf
