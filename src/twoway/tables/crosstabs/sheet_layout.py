@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, groupby
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from twoway.data.columns import read_toml
 from twoway.data.files.spreadsheets import spreadsheet_column
@@ -22,6 +22,7 @@ from twoway.schema import first_duplicate
 from twoway.storage.atomic_files import write_text_file
 from twoway.tables.crosstabs.crosstabs import TableKind
 
+_Part = TypeVar("_Part")
 Role: TypeAlias = Literal["total", "base", "unweighted", "skip"]
 
 NO_NAME = "?"
@@ -136,19 +137,14 @@ class SheetLayout:
     def of_dict(cls, content: Mapping[str, Any]) -> SheetLayout:
         """Return the layout that the content of a TOML file describes."""
         check_known("setting", ["table", "areas", "symbols", "groups", "impossible", "exact"], *content)
-        tables = content.get("table", [])
-        if not isinstance(tables, list) or not tables:
+        if not (blocks := _layout_parts(content, "table", _layout_block)):
             raise DataError("a layout needs at least one [[table]]")
-        blocks = []
-        for number, table in enumerate(tables, 1):
-            with errors_at(f"table {number}"):
-                blocks.append(_layout_block(table))
         symbols, groups = (_layout_mapping(content.get(what, {}), what) for what in ("symbols", "groups"))
         meanings = {str(sign): str(meaning) for sign, meaning in symbols.items()}
         members_of = {str(name): _layout_labels(own, f"groups.{name}") for name, own in groups.items()}
         rules = tuple(_layout_labels(rule, "impossible") for rule in _layout_list(content, "impossible"))
         exact = tuple(map(_layout_texts, _layout_list(content, "exact")))
-        return cls(tuple(blocks), str(content.get("areas", "")), meanings, members_of, rules, exact)
+        return cls(blocks, str(content.get("areas", "")), meanings, members_of, rules, exact)
 
     def to_toml(self) -> str:
         """Return the layout as the text of a TOML file."""
@@ -205,17 +201,22 @@ def _layout_list(content: Mapping[str, Any], what: str) -> list[Any]:
     return given
 
 
+def _layout_parts(content: Mapping[str, Any], what: str, read: Callable[[Any], _Part]) -> tuple[_Part, ...]:
+    """Return the parts of a setting that is a list; errors name the part."""
+    parts = []
+    for number, part in enumerate(_layout_list(content, what), 1):
+        with errors_at(f"{what} {number}"):
+            parts.append(read(part))
+    return tuple(parts)
+
+
 def _layout_block(table: Any) -> TableBlock:
     settings = ["file", "sheet", "area", "kind", "total", "letters", "within", *_SIDES]
     settings += [f"{role}_{side}" for role in get_args(Role) for side in _SIDES]
     check_known("setting", settings, *_layout_mapping(table, "table"))
     given: dict[str, Any] = {name: str(table[name]) for name in ("file", "sheet", "area") if name in table}
     for side in _SIDES:
-        groups = []
-        for number, group in enumerate(_layout_list(table, side), 1):
-            with errors_at(f"{side} {number}"):
-                groups.append(_layout_lines(group, side))
-        given[side] = tuple(groups)
+        given[side] = _layout_parts(table, side, partial(_layout_lines, side=side))
         given[f"{side[:-1]}_roles"] = {
             place: role for role in get_args(Role) for place in _layout_places(table.get(f"{role}_{side}", []), side)
         }
