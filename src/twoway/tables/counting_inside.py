@@ -122,9 +122,8 @@ def _check_weights_inside(table: DatabaseTable, whole: Mapping[str, Any]) -> Wei
     largest = smallest = 1.0
     is_whole = True
     for what, column in table.reader.number_columns.items():
-        n_null = whole["w"] - whole[f"{what}_known"]
         allowed = "finite and not negative" if what == "weights" else "whole numbers from 0 to 2**53"
-        if n_null:
+        if n_null := whole["w"] - whole[f"{what}_known"]:
             raise DataError(f"record {what} must be {allowed}; column {column!r} has NULL in {counted(n_null, 'row')}")
         least, most, is_broken = (whole[f"{what}_{name}"] for name in ("least", "most", "broken"))
         if not (least >= 0 and math.isfinite(most)) or (what == "counts" and (most > MOST_COUNT or is_broken)):

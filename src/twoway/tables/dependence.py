@@ -59,6 +59,5 @@ def dependence_spanning_tree(n_vertices: int, pairs: Ints, strengths: Floats) ->
 def most_dependent_tables(tables: Tables, information: Floats, is_tree: Bools, n_cells: int) -> Bools:
     """Return which two-way tables have most mutual information: those of a tree, and more up to ``n_cells``."""
     order = np.lexsort([-information, ~is_tree])
-    is_kept = is_tree.copy()
-    is_kept[order[np.cumsum(np.diff(tables.starts)[order]) <= n_cells]] = True
-    return is_kept
+    first = order[np.cumsum(np.diff(tables.starts)[order]) <= n_cells]
+    return is_tree | np.isin(np.arange(len(tables)), first)

@@ -75,9 +75,8 @@ def _crosstab_kinds(kind: TableKind | Mapping[Key, TableKind], keys: Sequence[Ke
     kind_of = kind if isinstance(kind, Mapping) else dict.fromkeys(keys, kind)
     check_known("table", keys, *kind_of, where=" for kind (row variable first)")
     check_known("kind of table", get_args(TableKind), *kind_of.values())
-    for key in keys:
-        if key not in kind_of:
-            raise DataError(f"kind has no entry for the table {key!r}; each table needs one")
+    if absent := [key for key in keys if key not in kind_of]:
+        raise DataError(f"kind has no entry for the table {absent[0]!r}; each table needs one")
     return [kind_of[key] for key in keys]
 
 

@@ -218,8 +218,7 @@ def _find_long_layout(region: Region, given: TableKind | None) -> tuple[list[Tab
     rows = TableLines(tuple(names[:-1]), tuple(region.body), labels=tuple(range(width - 1)))
     numbers = region.numbers(region.body, [width - 1])
     if given is None and adds_up(numbers.sum(0), numbers):
-        problem = 'all numbers add up to 100 or 1: say kind = "joint" or "counts"'
-        raise region.fail(problem, region.body[0], width - 1)
+        raise region.fail('all numbers add up to 100 or 1: say kind = "joint" or "counts"', region.body[0], width - 1)
     return [TableBlock(given or "counts", (rows,), (TableLines((), (width - 1,), ((),)),))], area
 
 
