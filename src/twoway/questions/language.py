@@ -215,7 +215,7 @@ class _LanguageParser:
 
     def kind(self) -> Kind:
         self.skip()
-        name = re.split(r"[\s(]", self.text[self.at :], maxsplit=1)[0]
+        name = re.split(r"[\s(]", self.text[self.at :])[0]
         for kind in KINDS:
             if name.casefold() == kind.casefold():
                 self.at += len(name)

@@ -183,3 +183,14 @@ def test_as_many_splits_are_compared_as_the_work_allows(monkeypatch):
     monkeypatch.setattr(rank_module, "_SPECTRUM_WORK", 0)
     tw.choose_rank(tables, [2])
     assert set(compared) == {1}, "one is always compared"
+
+
+def test_a_choice_prints_what_was_compared():
+    candidates = ({"rank": 1, "gain": 0.0, "singular": None}, {"rank": 12, "gain": 0.1234567, "singular": 1.5})
+    printed = str(RankChoice(12, candidates, "spectrum")).splitlines()
+    assert printed == [
+        "rank 12, by spectrum",
+        "rank     gain  singular",
+        "   1        0         —",
+        "  12  0.12346       1.5",
+    ]

@@ -79,6 +79,22 @@ def test_all_tables_are_met_and_a_circle_leans_to_the_hidden_variable():
     assert entropies[0] > entropies[1]
 
 
+def test_the_joint_of_two_variables_is_their_table():
+    tables = tables_of(random_joint(7), [(0, 1), (1, 2), (0, 2)])
+    joint = reference_joint(tables, model(7), [1, 2], 0.6)
+    np.testing.assert_allclose(joint, tables.array(tables.sets.tolist().index([1, 2])) / 10_000, atol=1e-9)
+
+
+def test_random_models_begin_near_independence(monkeypatch):
+    monkeypatch.setattr(reference, "_PASSES", 1)
+    evidence = Evidence(SCHEMA, tables=tables_of(random_joint(8), [(0, 1), (1, 2), (2, 3), (0, 3)]), threads=1)
+    begun = random_reference(evidence, Smoothing(1.0, 1.0), 0, Watch())
+    for first, second in ("ab", "bc", "cd"):
+        joint = np.asarray(begun.marginal([first, second]))
+        independent = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+        assert 0.0 < np.abs(joint - independent).sum() < 0.1
+
+
 def test_contradicting_tables_and_empty_categories_end():
     tables = tables_of(random_joint(2), [(0, 1), (1, 2), (0, 2), (2, 3)])
     flat = tables.flat.copy()

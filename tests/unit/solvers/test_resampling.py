@@ -8,9 +8,10 @@ import pytest
 from random_models import random_pmf, sized
 
 import twoway as tw
+from twoway.data.survey_design import SampledUnits
 from twoway.solvers import resampling as resampling_module
 from twoway.solvers.evidence import Evidence
-from twoway.solvers.resampling import RecordResampling, TableResampling, sample_as_fitted
+from twoway.solvers.resampling import DesignResampling, RecordResampling, TableResampling, sample_as_fitted
 
 SCHEMA = sized([3, 2, 4])
 PMF = random_pmf(SCHEMA, 2, seed=1)
@@ -171,3 +172,30 @@ def test_weighted_tables_vary_as_their_effective_number_of_people_does():
 
 def test_a_sample_of_one_person_is_one_person():
     assert RecordResampling(tw.Records({"a": ["x"], "b": ["u"]})).draw(0, 0).records.total_weight == 1.0
+
+
+@pytest.mark.parametrize("n_samples", [4, 60])
+def test_totals_vary_between_samples_as_the_design_says(n_samples):
+    """With few units, each in turn gets more weight; with many, units are drawn: 4 of 7 here."""
+    random = np.random.default_rng(0)
+    stratum, shares = np.array([0, 0, 0, 1, 1, 1, 1]), np.array([0.0, 0.5])
+    units = SampledUnits(np.repeat(np.arange(7), 3), stratum, np.array([3, 4]), shares)
+    weights, values = random.uniform(0.5, 2.0, 21), random.normal(size=21)
+    weights_of, scales = DesignResampling._of_units(units, weights, n_samples)
+    total = weights @ values
+    of_unit = np.bincount(units.of_record, weights * values)
+    variance = sum(
+        (1 - share) * n / (n - 1) * np.square(of_unit[stratum == h] - of_unit[stratum == h].mean()).sum()
+        for h, (n, share) in enumerate(zip(units.n_units, shares, strict=True))
+    )
+    if n_samples > 7:
+        deviations = np.array([weights_of(0, number) @ values - total for number in range(7)])
+        assert scales @ np.square(deviations) == pytest.approx(variance)
+        return
+    deviations = np.array([weights_of(3, number) @ values - total for number in range(4000)])
+    assert len(scales) == 4
+    assert scales.sum() * np.square(deviations).mean() == pytest.approx(variance, rel=0.1)
+    assert abs(deviations.mean()) < 4 * deviations.std() / math.sqrt(4000)
+    for number in range(5):  # whoever is drawn, a unit's records keep their weights among each other
+        ratios = (weights_of(3, number) / weights).reshape(7, 3)
+        np.testing.assert_allclose(ratios, ratios[:, :1] * np.ones(3))

@@ -206,3 +206,9 @@ def test_a_category_of_all_people_says_nothing():
     for other in expected[1:]:
         np.testing.assert_allclose(other.counts, expected[0].counts)
         assert other.log_likelihood == pytest.approx(expected[0].log_likelihood)
+
+
+def test_each_table_adds_one_to_the_copies_of_its_variables():
+    published = everything(np.random.default_rng(0))
+    n_tables = [sum(name in one.variables for one in published.tables) for name in SCHEMA.names]
+    assert TableSums.of(published, 1).copies.tolist() == n_tables

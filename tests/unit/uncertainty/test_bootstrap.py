@@ -318,3 +318,19 @@ def test_nothing_to_draw_from(boot):
         tw.bootstrap(boot.pmf, counted, 20, n_records=-1)
     with pytest.raises(tw.DataError, match="no table to draw from"):
         tw.bootstrap(boot.pmf, counted.select([]), 20)
+
+
+def test_intervals_of_expected_values_and_differences_keep_to_their_ranges():
+    random = np.random.default_rng(0)
+    x = random.integers(0, 2, 60)
+    # The difference is near -1, and the expected value is negative.
+    data = {"x": np.where(x == 1, -5, -7), "y": np.where(random.random(60) < 0.03, 1 - x, x)}
+    boot = tw.bootstrap(tw.fit(data, rank=2, smoothing=0.5), data, n=40, seed=1)
+    mean = tw.ask(boot, "E(x)")
+    assert -7 <= mean.low < float(mean) < mean.high <= -5
+    difference = tw.ask(boot, "P(y = 1 | x = -7) - P(y = 1 | x = -5)")
+    assert -1.0 <= difference.low < float(difference) < difference.high < -0.8
+    other = tw.ask(boot, "P(y = 1 | x = -5) - P(y = 1 | x = -7)")
+    assert 0.8 < other.low < float(other) < other.high <= 1.0
+    ratio = tw.ask(boot, "P(y = 1 | x = -7) / P(y = 1 | x = -5)")
+    assert 0.0 <= ratio.low < ratio.high < 0.2
