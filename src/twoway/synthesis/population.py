@@ -326,7 +326,7 @@ def _population_targets(
         return table_targets(tables.recoded(pmf.schema), n, exact), [], bool(np.ptp(tables.totals) >= 1.0)
     if pmf.counts is None:
         raise DataError(
-            "this model does not keep the tables that it was fitted to; give them as tables=…, or use sample, "
+            "this model does not keep the tables that it was fitted to; give them with tables=…, or use sample, "
             "which draws records from the model without tables"
         )
     of_records = pmf.counts.singles.size > 0
