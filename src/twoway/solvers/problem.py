@@ -45,6 +45,10 @@ class Problem:
         """The smoothing for a solver that does not choose it."""
         return Smoothing() if self.smoothing is None else self.smoothing
 
+    def chain(self, name: str) -> str:
+        """Return the chain of solvers that ends with the named one."""
+        return f"{self.origin}+{name}" if self.origin else name
+
     @property
     def name_of_likelihood(self) -> str:
         """What a fit of records minimises, in words."""
@@ -62,7 +66,7 @@ class Problem:
         """Return the end of a loop as a solver's solution."""
         return Solution(
             **vars(descent),
-            solver=f"{self.origin}+{solver.name}" if self.origin else solver.name,
+            solver=self.chain(solver.name),
             objective_name=objective_name,
             smoothing=self.given_smoothing,
             warnings=warnings,
