@@ -18,12 +18,11 @@ from twoway.schema import Schema, Variable
 from twoway.text import escaped
 
 # "" and " " are text that means "not observed" unless other text does.
-READ = {"missing": ("\0",)}
 
 
 @pytest.fixture(scope="module")
 def records():
-    return tw.Records(hostile_frame(), **READ)
+    return tw.Records(hostile_frame())
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +111,8 @@ def test_data_files_hold_labels_as_they_are(ending, pmf, records, tmp_path):
     drawn = pmf.sample(30, seed=1, library="pyarrow")
     path = tmp_path / f"drawn.{ending}"
     writing.write_data_file(drawn, path)
-    again = tw.Records(path, schema=pmf.schema, **READ)
-    expected = tw.Records(drawn, schema=pmf.schema, **READ).codes()
+    again = tw.Records(path, schema=pmf.schema)
+    expected = tw.Records(drawn, schema=pmf.schema).codes()
     if ending in ("csv", "tsv"):  # where an empty cell is a hole, whatever was meant
         for index, variable in enumerate(pmf.schema):
             expected[expected[:, index] == variable.find(""), index] = -1
