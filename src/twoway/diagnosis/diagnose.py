@@ -23,7 +23,8 @@ from twoway.model.comparison import match_components
 from twoway.model.pmf import JointPMF
 from twoway.report import Monitor, Progress
 from twoway.solvers import EM, Evidence, Problem, Watch
-from twoway.solvers.rank import choose_rank_from, rank_spectrum
+from twoway.solvers.rank import choose_rank_from
+from twoway.solvers.rank_spectrum import rank_spectrum
 from twoway.tables.counting import count_cells
 from twoway.tables.pair_graph import PairGraph, PairSplit
 from twoway.tables.published.tables import PublishedTables

@@ -18,7 +18,7 @@ from twoway.errors import ImpossibleEvidenceError
 from twoway.model.events import Event
 from twoway.model.pmf import JointPMF
 from twoway.notebook import Shown
-from twoway.solvers.rank import CLEAR as VISIBLE
+from twoway.solvers.rank_spectrum import VISIBLE
 from twoway.tables.pair_graph import PairGraph, pairs_without_table
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables

@@ -172,27 +172,27 @@ def spread(typing_context: Any, number: Any, prototype: Any) -> Any:
 # In numpy, where nothing is compiled: slow, but a debugger sees it.
 
 
-def _plain_load(array: Floats, index: int, prototype: Prototype) -> Floats:
+def _plain_lanes_load(array: Floats, index: int, prototype: Prototype) -> Floats:
     return array[index : index + len(prototype)].copy()
 
 
-def _plain_store(array: Floats, index: int, lanes: Floats) -> None:
+def _plain_lanes_store(array: Floats, index: int, lanes: Floats) -> None:
     array[index : index + len(lanes)] = lanes
 
 
-def _plain_total(lanes: Floats) -> float:
+def _plain_lanes_total(lanes: Floats) -> float:
     a, b, c, d = lanes.reshape(-1, 4).sum(axis=0)
     return float((a + c) + (b + d))
 
 
-def _plain_spread(number: float, prototype: Prototype) -> Floats:
+def _plain_lanes_spread(number: float, prototype: Prototype) -> Floats:
     return np.full(len(prototype), number)
 
 
-def _plain_multiply_add(left: Floats, right: Floats, sums: Floats) -> Floats:
+def _plain_lanes_multiply_add(left: Floats, right: Floats, sums: Floats) -> Floats:
     return left * right + sums
 
 
 if DISABLED:  # only a compiler understands what is above
-    load, store, total, spread = _plain_load, _plain_store, _plain_total, _plain_spread
-    add, multiply, divide, multiply_add = np.add, np.multiply, np.divide, _plain_multiply_add
+    load, store, total, spread = _plain_lanes_load, _plain_lanes_store, _plain_lanes_total, _plain_lanes_spread
+    add, multiply, divide, multiply_add = np.add, np.multiply, np.divide, _plain_lanes_multiply_add

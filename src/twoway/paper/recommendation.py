@@ -189,10 +189,10 @@ def _recommend_by_chain(method: str, data: Hidden, ranks: tuple[int, ...], *, se
 
 def factorization_sweeps(table: RatingTable, rank: int, *, seed: int) -> Iterator[Predict]:
     """Yield the predictions after each sweep over users and items, clipped to the scale, indefinitely."""
-    from twoway.estimators.ratings.vectors import ridge_sweeps
+    from twoway.estimators.ratings.vectors import ridge_sweeps_of_vectors
 
     start, points = np.random.default_rng(seed).normal(scale=0.1, size=(len(table.items), rank)), table.points
-    for before, after in pairwise(ridge_sweeps(table, start, _PENALTY, _PENALTY, 1)):
+    for before, after in pairwise(ridge_sweeps_of_vectors(table, start, _PENALTY, _PENALTY, 1)):
         # A sweep ends with the items: users have the vectors that suit the items before it.
         of_users, of_items = before.of_users(table.records)[0], after.means
         yield partial(_predict_by_factorization, of_users, of_items, points)

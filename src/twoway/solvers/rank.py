@@ -4,10 +4,6 @@ Ranks are tried from the smallest up. Each begins where the one below it ended, 
 against a random start. From records, each fold climbs by itself, because a start that has seen what is held out
 predicts it too well. The first fold chooses the smoothing with which a rank is compared; its own two halves choose for
 each other, because an amount that was chosen by what it predicts predicts it too well.
-
-The tables between two groups of variables, stacked, have the rank of the model. Scaled by the roots of the shares of
-rows and columns, chance moves all their cells alike, so that a singular value is either larger than
-those that chance makes or cannot be distinguished from them.
 """
 
 from __future__ import annotations
@@ -19,7 +15,6 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from twoway.arrays import Floats
 from twoway.data.records import Records
 from twoway.errors import DataError, check_whole_number
 from twoway.model.parameters import normalized_factors
@@ -28,16 +23,15 @@ from twoway.notebook import Shown
 from twoway.report import Progress
 from twoway.solvers.cell_sets import CellSets
 from twoway.solvers.em import fit_cells_by_em
-from twoway.solvers.evidence import Evidence, PairMatrix
+from twoway.solvers.evidence import Evidence
 from twoway.solvers.heldout import CHOICE_CELLS, HeldOut, held_out_folds, held_out_scores, try_in_order
 from twoway.solvers.loop import Descent, Loop
-from twoway.solvers.resampling import TableResampling
+from twoway.solvers.rank_spectrum import VISIBLE, rank_spectrum
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import is_one_component, random_start, start_numbers
 from twoway.solvers.theta import theta_of
 from twoway.solvers.watch import Watch
-from twoway.tables.pair_graph import PairGraph, PairSplit
-from twoway.tables.tables import Tables
+from twoway.tables.pair_graph import PairGraph
 from twoway.text import aligned_text
 
 _DEFAULT_RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 65, 80, 100)
@@ -56,9 +50,6 @@ _SMOOTHINGS = (16.0, 4.0, 64.0)
 _SPECTRUM_WORK = 1e9
 # Observed cells up to which all folds are held out: ranks differ by less than amounts of smoothing do.
 _MANY = 100_000
-_DRAWS = 3
-CLEAR = 1.2
-"""How many times as large as those of chance a singular value must be to show a component."""
 
 T = TypeVar("T")
 How = Literal["held-out likelihood", "spectrum", "AIC"]
@@ -301,7 +292,7 @@ def _rank_from_tables(
 
 def _shows_higher_rank(trial: Mapping[str, Any]) -> bool:
     """Return whether tables show a component beyond a rank."""
-    return trial["singular"] is not None and trial["singular"] > CLEAR * trial["noise"]
+    return trial["singular"] is not None and trial["singular"] > VISIBLE * trial["noise"]
 
 
 def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> int:
@@ -310,68 +301,3 @@ def _rank_of_tables(eligible: Mapping[int, Mapping[str, Any]]) -> int:
     if eligible[open_ranks[0]]["singular"] is not None:
         return open_ranks[0]
     return min(open_ranks, key=lambda rank: float(eligible[rank]["aic"]))
-
-
-@dataclass(frozen=True)
-class RankSpectrum:
-    """The singular values of stacked tables, and what chance alone would make."""
-
-    singular: tuple[float, ...]
-    noise: float
-    """The largest singular value that chance makes where the model has none."""
-
-    @property
-    def n_visible(self) -> int:
-        """The number of components that stand out from chance; one is always there."""
-        return max(1, int(sum(value > CLEAR * self.noise for value in self.singular)))
-
-    def strength(self, rank: int) -> float:
-        """Return how far the weakest of ``rank`` components stands out: 1 is chance, 3 is clear."""
-        if rank > len(self.singular):
-            return 0.0
-        return self.singular[rank - 1] / self.noise if self.noise > 0 else math.inf
-
-
-def rank_spectrum(
-    tables: Tables, pmf: JointPMF, splits: Sequence[PairSplit], n_records: float | None, seed: int
-) -> RankSpectrum:
-    """Return the singular values of the tables between two groups, and those that chance makes around a model.
-
-    Parameters
-    ----------
-    tables
-        What was observed.
-    pmf
-        The model from which tables are drawn.
-    splits
-        Ways to make two groups. The one counts that shows most beyond the model: variables that depend on each other
-        alone show nothing where they are all in one group. Chance gets the same choice.
-    n_records
-        How many people all tables together count; see `bootstrap`.
-    """
-    shares = pmf.stacked @ pmf.weights
-    roots = np.where(shares < 1e-12, 0.0, 1.0 / np.sqrt(np.maximum(shares, 1e-300)))
-    sides = [[np.repeat(side, pmf.schema.sizes) for side in (split.first, split.second)] for split in splits]
-
-    def scaled(whole: Floats) -> list[Floats]:
-        return [whole[np.ix_(*side)] * np.outer(roots[side[0]], roots[side[1]]) for side in sides]
-
-    resampling = TableResampling(tables, pmf, n_records)
-    drawn = [scaled(PairMatrix.of(resampling.tables(seed, draw)).shares) for draw in range(_DRAWS)]
-    observed = [_rank_spectrum_values(matrix) for matrix in scaled(PairMatrix.of(tables).shares)]
-    if min(map(len, observed)) > pmf.rank:
-        # A model of rank F has nothing behind its F-th singular value: what a sample has there is chance.
-        noise = max(float(_rank_spectrum_values(matrix)[pmf.rank]) for draw in drawn for matrix in draw)
-        best = max(observed, key=lambda values: float(values[pmf.rank]))
-    else:
-        # It leaves no room behind. No singular value moves farther than the largest that chance makes by itself.
-        model = scaled((pmf.stacked * pmf.weights) @ pmf.stacked.T)
-        noise = max(float(_rank_spectrum_values(a - b)[0]) for draw in drawn for a, b in zip(draw, model, strict=True))
-        best = observed[0]
-    return RankSpectrum(tuple(float(value) for value in best), noise)
-
-
-def _rank_spectrum_values(matrix: Floats) -> Floats:
-    """Return the singular values, largest first."""
-    squares = np.linalg.eigvalsh(matrix @ matrix.T if len(matrix) < matrix.shape[1] else matrix.T @ matrix)
-    return np.asarray(np.sqrt(np.maximum(squares[::-1], 0.0)))

@@ -83,7 +83,7 @@ class RidgeRecipe(NamedTuple):
         scale = float(np.sqrt(table.variance))
         drawn = np.random.default_rng(seed).normal(size=(len(table.items), self.n_dimensions))
         start = _START_SPREAD * np.sqrt(scale) * drawn
-        sweeps = ridge_sweeps(table, start, self.penalty * scale, self.bias_penalty, threads)
+        sweeps = ridge_sweeps_of_vectors(table, start, self.penalty * scale, self.bias_penalty, threads)
         vectors = next(islice(sweeps, _SWEEPS, None))
         return VectorFit(vectors, [], StopReason.DIRECT)  # of a fixed number of sweeps
 
@@ -245,7 +245,7 @@ class _VectorProblem:
 # Single guesses
 
 
-def ridge_sweeps(
+def ridge_sweeps_of_vectors(
     table: RatingTable, start: Floats, penalty: float, bias_penalty: float, threads: int | None
 ) -> Iterator[RatingVectors]:
     """Yield the vectors at the start and after each sweep over users and items, indefinitely.

@@ -72,7 +72,7 @@ class Sheet:
             return numbers
         key = check_sheet_key(key)
         name = " × ".join(key)
-        return cls.of_numbers(name, key, printed_numbers(name, key, numbers), parse_cell, schema, is_pair=True)
+        return cls.of_numbers(name, key, printed_sheet_numbers(name, key, numbers), parse_cell, schema, is_pair=True)
 
     @classmethod
     def of_numbers(
@@ -293,7 +293,7 @@ def find_sheet_schema(sheets: Iterable[Sheet]) -> Schema:
 # Frames, series and mappings
 
 
-def printed_numbers(name: str, variables: tuple[str, ...], numbers: Any) -> list[tuple[tuple[Any, ...], object]]:
+def printed_sheet_numbers(name: str, variables: tuple[str, ...], numbers: Any) -> list[tuple[tuple[Any, ...], object]]:
     """Return the labels and the raw number of each cell of a mapping, series or frame."""
     if type(numbers).__name__ == "Series" and hasattr(numbers, "index"):
         keys, values, levels = numbers.index.tolist(), numbers.tolist(), list(numbers.index.names)

@@ -15,7 +15,7 @@ from twoway.category_labels import Label
 from twoway.errors import DataError, check_known
 from twoway.schema import Schema, first_duplicate
 from twoway.tables.crosstabs.cells import SUPPRESSED, Cell, is_missing_cell, parse_cell
-from twoway.tables.crosstabs.sheets import Axes, Sheet, SheetMargin, printed_numbers
+from twoway.tables.crosstabs.sheets import Axes, Sheet, SheetMargin, printed_sheet_numbers
 from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.text import counted, crossed_text, shortlist
 
@@ -257,7 +257,7 @@ def read_published_numbers(name: str, variables: tuple[str, ...], numbers: Any, 
         return SUPPRESSED if is_missing_cell(meant) else parse_cell(meant)
 
     hint = "; symbols={'*': '<5'} says what other signs mean"
-    sheet = Sheet.of_numbers(name, variables, printed_numbers(name, variables, numbers), read, hint=hint)
+    sheet = Sheet.of_numbers(name, variables, printed_sheet_numbers(name, variables, numbers), read, hint=hint)
     if (absent := first_true(np.isnan(sheet.low))) is not None:
         labels = [own[code] for own, code in zip(sheet.categories, absent, strict=True)]
         raise DataError(
