@@ -31,7 +31,7 @@ from hidden_trees import random_tree
 from random_models import sized
 from reference.replicates import like, unpack
 
-from twoway.explorer.page import pack_page_replicates, page_numbers
+from twoway.explorer.page import describe_page_replicates, page_numbers
 from twoway.model.trees import Trees
 
 WARM_UP = 5
@@ -137,8 +137,8 @@ def compare_intervals() -> None:
         records = tw.datasets.draw_records(truth, n_records, observed=0.7, seed=1)
         pmf = tw.fit(records, rank=rank, solver="em", starts=1)
         boot = tw.bootstrap(pmf, records, n=n)
-        packed = pack_page_replicates(boot)
-        carried = unpack(packed, boot)
+        described = describe_page_replicates(boot)
+        carried = unpack(described, boot)
         widths, held, held_in_page = [], [], []
         for one, other in zip(truth.schema.names[:20], truth.schema.names[1:], strict=False):
             for given in ({}, {other: 0}):
@@ -150,7 +150,7 @@ def compare_intervals() -> None:
         ratio = np.quantile(np.concatenate(widths), [0.05, 0.5, 0.95])
         row = [
             f"{n_variables} × 5, rank {rank}, {n_records} records, {n} replicates",
-            f"{packed.count} in {packed.bits} bits",
+            f"{described['count']} in {described['bits']} bits",
             f"{ratio[1]:.2f} ({ratio[0]:.2f} to {ratio[2]:.2f})",
             f"{np.mean(np.concatenate(held)):.0%}",
             f"{np.mean(np.concatenate(held_in_page)):.0%}",
