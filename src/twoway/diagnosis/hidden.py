@@ -46,8 +46,16 @@ def diagnose_hidden(findings: Diagnosis, pmf: JointPMF, graph: PairGraph, seed: 
         others = [JointPMF.from_tree(pmf.schema, other) for other in walks]
         models += others
         variables = tuple(attached or names[np.unique(sides, return_index=True)[1]])
-        by_three_way, ambiguity = three_way_tables_prove(local, between), max(map(distance, others), default=0.0)
-        hidden.append(HiddenVerdict(variables, local.rank, n_sides, is_proven, by_three_way, ambiguity, checks))
+        verdict = HiddenVerdict(
+            variables,
+            n_states=local.rank,
+            n_sides=n_sides,
+            is_proven=is_proven,
+            by_three_way=three_way_tables_prove(local, between),
+            ambiguity=max(map(distance, others), default=0.0),
+            checks=checks,
+        )
+        hidden.append(verdict)
     # Other states of one hidden variable after the other: the tables still stay the same, and the joint moves on.
     for _ in range(2 * tree.n_hidden):
         tree = next(_other_hidden_states(tree.rooted_at(int(random.integers(tree.n_hidden))), random, 1), tree)

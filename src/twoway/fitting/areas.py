@@ -97,8 +97,14 @@ def _added_areas(left: PublishedTable, right: PublishedTable) -> PublishedTable:
     if (left.variables, left.categories, dict(left.within)) != (right.variables, right.categories, dict(right.within)):
         raise DataError(f"areas that share strength need the same tables; {crossed_text(left.variables)} differs")
     totals = {axes: left.totals[axes] + right.totals[axes] for axes in left.totals if axes in right.totals}
-    added: Any = {what: getattr(left, what) + getattr(right, what) for what in ("counts", "low", "high", "weight")}
-    return replace(left, **added, totals=totals)
+    return replace(
+        left,
+        counts=left.counts + right.counts,
+        low=left.low + right.low,
+        high=left.high + right.high,
+        weight=left.weight + right.weight,
+        totals=totals,
+    )
 
 
 def _area_drawn_toward(whole: JointPMF, sums: TableSums, strength: float, loop: Loop) -> Descent:

@@ -108,12 +108,14 @@ def update(
         updated, start, support = update_it(pmf, report, evidence.sets, Loop("update", max_iter, tol, watch))
     n_records = None if report.n_records is None else report.n_records + fitted.total_weight
     warnings = [warning for warning in report.warnings if warning not in (_UPDATED, *left_out)]
-    # What was asked of the fit stays; what it found does not.
-    asked = ("seed", "smoothing", "weight_smoothing", "smoothing_times", "columns")
-    kept: dict[str, Any] = {what: getattr(report, what) for what in asked}
     return updated.with_counts(counts).with_report(
         Report(
-            **kept,
+            # What was asked of the fit stays; all else is found anew.
+            seed=report.seed,
+            smoothing=report.smoothing,
+            weight_smoothing=report.weight_smoothing,
+            smoothing_times=report.smoothing_times,
+            columns=report.columns,
             solver=f"{report.solver.removesuffix('+update')}+update",
             rank=report.rank if is_mixture else updated.rank,
             objective_name="negative log-posterior per new record, with the old records as prior",

@@ -171,7 +171,7 @@ def people_frame(frame: Any) -> Any:
     return people
 
 
-@dataclass(repr=False, eq=False)
+@dataclass(kw_only=True, repr=False, eq=False)
 class SegmentRelations:
     """How segments relate to other columns of the people: `Segments.relate` makes it.
 

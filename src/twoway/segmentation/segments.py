@@ -170,7 +170,16 @@ class Segments(Shown):
         >>> relations.outcomes("spent")["spent"].test.p_value < 0.001
         True
         """
-        return SegmentRelations(self.pmf, self.names, frame, weights, replicates, seed, threads, monitor)
+        return SegmentRelations(
+            pmf=self.pmf,
+            names=self.names,
+            frame=frame,
+            weights=weights,
+            replicates=replicates,
+            seed=seed,
+            threads=threads,
+            monitor=monitor,
+        )
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return all results as rows of named columns: "segments", "profiles", "means" and "number of segments".

@@ -102,7 +102,8 @@ def tabulate(
     sampled = None if records is None else SampledRecords(records_for_model(schema, records), design)
     evidence = ObservedSource(model.counts, sampled, design is not None)
     level = boot.level if boot is not None else LEVEL if evidence.has_design else None
-    sheets = [_TabulatedQuestion.of(schema[name], listed.get(name, {}), groups, evidence) for name in questions]
+    # One question after the other, so that only one's observed columns are in memory.
+    sheets = (_TabulatedQuestion.of(schema[name], listed.get(name, {}), groups, evidence) for name in questions)
     return Tabulation(tuple(sheet.table(model, boot, level or LEVEL) for sheet in sheets), level)
 
 
@@ -175,14 +176,26 @@ class _TabulatedQuestion:
         if not parts[0].sums.any():
             raise DataError(f"no record has a value of {self.variable.name!r}, so its table would have a base of zero")
         shares = ([part.shares(self.scores), *part.intervals(self.scores, level)] for part in parts)
-        observed = np.concatenate(list(shares), axis=2)
-        bases = np.concatenate([[part.records, part.effective] for part in parts], axis=1)
-        modelled, notes = self._modelled(pmf, boot)
-        notes += self._notes(bases[0], heads)
-        tests = tuple(part.test for part in parts if part.test is not None)
-        letters, variable = self._letters(observed[0], heads), self.variable
-        numbers: tuple[Any, ...] = (*observed, *modelled, letters, *bases, tests, tuple(dict.fromkeys(notes)))
-        return BannerTable(variable.name, variable.label, self.rows, heads, *numbers)
+        observed, observed_low, observed_high = np.concatenate(list(shares), axis=2)
+        records, effective = np.concatenate([[part.records, part.effective] for part in parts], axis=1)
+        (modelled, low, high), notes = self._modelled(pmf, boot)
+        return BannerTable(
+            name=self.variable.name,
+            title=self.variable.label,
+            rows=self.rows,
+            columns=heads,
+            observed=observed,
+            observed_low=observed_low,
+            observed_high=observed_high,
+            modelled=modelled,
+            low=low,
+            high=high,
+            higher_than=self._letters(observed, heads),
+            records=records,
+            effective=effective,
+            tests=tuple(part.test for part in parts if part.test is not None),
+            notes=tuple(dict.fromkeys([*notes, *self._notes(records, heads)])),
+        )
 
     def _modelled(self, pmf: JointPMF, boot: Bootstrap | None) -> tuple[Floats, list[str]]:
         """Return modelled shares and means with the ends of their intervals, and notes on these.

@@ -148,8 +148,16 @@ class Bootstrap(Tabulated):
             return Intervals(estimate, low, high)
         estimate, center = (np.asarray(question(pmf), dtype=np.float64) for pmf in (self.pmf, self.center))
         answers = np.array([np.asarray(question(pmf), dtype=np.float64) for pmf in self.replicates])
-        how = self.reflected, self.scales, self.degrees
-        return interval_ends(estimate, center, answers, self.level, scale, *how)
+        return interval_ends(
+            estimate,
+            center,
+            answers,
+            self.level,
+            scale,
+            reflected=self.reflected,
+            scales=self.scales,
+            degrees=self.degrees,
+        )
 
     def standard_error(self, question: Question | str) -> Floats:
         """Return the standard error of the answer to any question about a JointPMF: a number or an array.
