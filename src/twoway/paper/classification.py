@@ -89,12 +89,16 @@ class Classification(TrialSetting):
 
     def run(self, method: str, data: Split, trial: int, threads: int | None) -> tuple[Scores, Details]:
         """Return the accuracy of a method on the test part."""
-        options: dict[str, Any] = {"seed": trial_seed("method", trial), "threads": threads}
+        seed = trial_seed("method", trial)
         if method in CHAINS:
             ranks = self.ranks if self.n_records == len(data.frame) else self.ranks[:1]
-            predicted, seconds, details = classify_by_chain(CHAINS[method], self.filled(data), ranks, **options)
+            predicted, seconds, details = classify_by_chain(
+                CHAINS[method], self.filled(data), ranks, seed=seed, threads=threads
+            )
+        elif method in CLASSIFIERS:
+            predicted, seconds, details = _classify_by_sklearn(method, data, seed=seed)
         else:
-            predicted, seconds, details = _classify_by_fit(_classifier(method, data, **options), data)
+            predicted, seconds, details = _classify_by_default(data, seed=seed, threads=threads)
         actual = data.frame[_CLASS].to_numpy()[data.test]
         return {"accuracy": 100.0 * float(np.mean(predicted == actual)), **seconds}, details
 
@@ -158,30 +162,35 @@ def classify_by_chain(
     return np.array(schema[_CLASS].categories, dtype=object)[predict(pmf, data.test)], seconds, details
 
 
-def _classifier(method: str, data: Split, *, seed: int, threads: int | None) -> Any:
-    """Return a scikit-learn classifier that is tuned on the validation part, or the library's, which makes its own."""
-    from sklearn.model_selection import GridSearchCV, PredefinedSplit
-
-    from twoway.estimators import JointPMFClassifier
-
-    if method not in CLASSIFIERS:
-        return JointPMFClassifier(random_state=seed, threads=threads, unseen="missing")
-    fold = np.repeat([-1, 0], [len(data.train), len(data.validation)])
-    return GridSearchCV(*classification_grid(method, seed=seed), cv=PredefinedSplit(fold))
-
-
-def _classify_by_fit(model: Any, data: Split) -> Result:
-    """Return the predictions of a classifier that is fitted to both parts, the seconds of that, and what it chose."""
+def _classify_by_sklearn(method: str, data: Split, *, seed: int) -> Result:
+    """Return the predictions of a scikit-learn classifier, tuned on the validation part, then fitted to both parts."""
     import warnings
 
-    rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
-    began = time.perf_counter()
+    from sklearn.model_selection import GridSearchCV, PredefinedSplit
+
+    fold = np.repeat([-1, 0], [len(data.train), len(data.validation)])
+    search = GridSearchCV(*classification_grid(method, seed=seed), cv=PredefinedSplit(fold))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about candidates that do not converge: the validation part decides
-        model.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
+        predicted, seconds = _classify_by_fit(search, data)
+    return predicted, {**seconds, "seconds": search.refit_time_}, search.best_params_
+
+
+def _classify_by_default(data: Split, *, seed: int, threads: int | None) -> Result:
+    """Return the predictions of the library's classifier with its defaults; it makes its own validation part."""
+    from twoway.estimators import JointPMFClassifier
+
+    model = JointPMFClassifier(random_state=seed, threads=threads, unseen="missing")
+    return *_classify_by_fit(model, data), {}
+
+
+def _classify_by_fit(model: Any, data: Split) -> tuple[NDArray[Any], Scores]:
+    """Return the predictions of a classifier that is fitted to both parts, and the seconds of the fit."""
+    rows, features = data.train_and_validation, data.frame.drop(columns=_CLASS)
+    began = time.perf_counter()
+    model.fit(features.iloc[rows], data.frame[_CLASS].iloc[rows])
     seconds = trial_seconds(began)
-    seconds["seconds"] = getattr(model, "refit_time_", seconds["seconds"])
-    return model.predict(features.iloc[data.test]), seconds, getattr(model, "best_params_", {})
+    return model.predict(features.iloc[data.test]), seconds
 
 
 def classification_grid(method: str, *, seed: int) -> tuple[Any, dict[str, list[Any]]]:

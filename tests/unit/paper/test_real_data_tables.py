@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import pydoc
+import warnings
 import zipfile
 from dataclasses import asdict
 
@@ -349,6 +351,26 @@ def test_classifiers_take_missing_and_new_labels(name):
     pipeline.set_params(**{key: values[-1] for key, values in grid.items()}).fit(train, labels)
     assert list(pipeline.predict(train.iloc[:3])) == ["p", "q", "r"]
     assert pipeline.predict(pd.DataFrame({"x": ["new"], "y": ["d"]}, dtype=object)) in ("p", "q", "r")
+
+
+@pytest.mark.parametrize(
+    ("method", "classifier", "shown"),
+    [("auto", "twoway.estimators.JointPMFClassifier", ["told"]), ("SVM", "sklearn.model_selection.GridSearchCV", [])],
+)
+def test_only_the_search_for_options_is_silent(method, classifier, shown, monkeypatch):
+    """Candidates that do not converge are passed over; what the library's classifier warns of is shown."""
+
+    def fit(model, *data):
+        warnings.warn("told", UserWarning, stacklevel=2)
+        return own(model, *data)
+
+    own = pydoc.locate(classifier).fit
+    monkeypatch.setattr(f"{classifier}.fit", fit)
+    setting = Classification("car", 200)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        setting.run(method, setting.data(0), 0, 1)
+    assert [str(warning.message) for warning in caught if str(warning.message) == "told"] == shown
 
 
 def test_factorization_is_ridge_regressions():
