@@ -323,7 +323,7 @@ def _population_targets(
         return published_targets(tables, n, [*tables.exact, *exact]), rules, False
     if tables is not None:
         pmf.schema.indices(tables.schema.names)  # `recoded` would leave out tables of unknown variables
-        return table_targets(tables.recoded(pmf.schema), n, exact), [], bool(np.ptp(tables.totals) >= 1.0)
+        return table_targets(tables.recoded(pmf.schema), n, exact), [], bool(len(tables) and np.ptp(tables.totals) >= 1.0)
     if pmf.counts is None:
         raise DataError(
             "this model does not keep the tables that it was fitted to; give them with tables=…, or use sample, "

@@ -297,6 +297,12 @@ def test_a_rule_against_a_table():
         tw.population(PMF, 100, impossible=[{"v0": 9}])
 
 
+def test_tables_that_hold_no_table_ask_for_nothing():
+    tables = tw.Tables.count(tw.Records({"v0": [0, None], "v1": [None, 1]}))
+    population = tw.population(PMF, 100, tables=tables)
+    assert (len(population), population.report.tables, population.report.warnings) == (100, (), ())
+
+
 # Contradictions
 
 
