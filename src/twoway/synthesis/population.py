@@ -96,11 +96,11 @@ class PopulationReport(Shown):
 
     @classmethod
     def _of(
-        cls, schema: Schema, cells: TargetCells, weights: Floats, counts: Ints, differ: bool, began: float
+        cls, schema: Schema, cells: TargetCells, weights: Floats, counts: Ints, lacking: float, began: float
     ) -> PopulationReport:
         """Return how well numbers of persons agree with targets; ``began`` is when the computation started.
 
-        ``differ`` says that the tables count different people each, so that they need not agree.
+        ``lacking`` is the share of people that a table may lack: tables that count different people differ by up to it.
         """
         n, sums, targets = int(counts.sum()), cells.sums(counts), cells.targets
         goals = cells.goals(sums)
@@ -114,7 +114,8 @@ class PopulationReport(Shown):
         warnings = []
         if is_off.any():
             worst = tables[int(np.where(is_off, off, 0.0).argmax())]
-            why = "count different people, as where cells are missing" if differ else "contradict each other"
+            is_explained = worst.share <= lacking
+            why = "count different people, as where cells are missing" if is_explained else "contradict each other"
             warnings.append(
                 f"the tables {why}, or the model lacks persons that they need: "
                 f"{np.count_nonzero(is_off)} of {len(targets)} tables are off by more than {_CONTRADICTING:.1%} of all "
@@ -278,7 +279,7 @@ def population(
         margins, impossible = [], []
     with Watch.showing(monitor) as watch:
         pmf = _population_model(source, seed, threads, watch)
-        targets, known_rules, differ = _population_targets(source, pmf, tables, n, margins)
+        targets, known_rules, lacking = _population_targets(source, pmf, tables, n, margins)
         rules = parse_person_rules(pmf.schema, impossible)
         check_person_rules(pmf.schema, rules, impossible, targets)
         rules += known_rules
@@ -290,7 +291,7 @@ def population(
         cells = cells.settled(weights)
         counts = round_weights(cells, weights, n, rng, watch)
         counts = settle_exact_margins(pmf.schema, cells, weights, counts, rng)
-    report = PopulationReport._of(pmf.schema, cells, weights, counts, differ, began)
+    report = PopulationReport._of(pmf.schema, cells, weights, counts, lacking, began)
     is_present = counts > 0
     return Population(pmf.schema, persons.codes[:, is_present], counts[is_present], report, pmf.library, seed=seed)
 
@@ -308,10 +309,10 @@ def _population_model(source: Any, seed: int, threads: int | None, watch: Watch)
 
 def _population_targets(
     source: Any, pmf: JointPMF, tables: Tables | PublishedTables | None, n: int, exact: list[Names]
-) -> tuple[list[Target], list[Rule], bool]:
+) -> tuple[list[Target], list[Rule], float]:
     """Return what the population must agree with, and the combinations that tables say nobody has.
 
-    And whether the tables count different people each, as those of records with missing cells do.
+    And the share of people that a table may lack, where the tables count different people.
     """
     if tables is None and isinstance(source, Tables | PublishedTables):
         tables = source
@@ -320,14 +321,22 @@ def _population_targets(
     if isinstance(tables, PublishedTables):
         pmf.schema.check_same(tables.schema, "the tables must have the same variables and categories as the model")
         rules = [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in tables.rules]
-        return published_targets(tables, n, [*tables.exact, *exact]), rules, False
+        return published_targets(tables, n, [*tables.exact, *exact]), rules, 0.0
     if tables is not None:
         pmf.schema.indices(tables.schema.names)  # `recoded` would leave out tables of unknown variables
-        return table_targets(tables.recoded(pmf.schema), n, exact), [], bool(len(tables) and np.ptp(tables.totals) >= 1.0)
+        return table_targets(tables.recoded(pmf.schema), n, exact), [], _share_lacking(tables)
     if pmf.counts is None:
         raise DataError(
             "this model does not keep the tables that it was fitted to; give them with tables=…, or use sample, "
             "which draws records from the model without tables"
         )
     of_records = pmf.counts.singles.size > 0
-    return table_targets(pmf.counts.tables, n, exact, of_records=of_records), [], of_records
+    lacking = 1.0 if of_records else _share_lacking(pmf.counts.tables)
+    return table_targets(pmf.counts.tables, n, exact, of_records=of_records), [], lacking
+
+
+def _share_lacking(tables: Tables) -> float:
+    """Return the share of the largest table's people that the smallest one lacks."""
+    if tables.lacks_totals or not len(tables):
+        return 0.0
+    return 1.0 - float(tables.totals.min() / tables.totals.max())

@@ -306,14 +306,16 @@ def test_tables_that_hold_no_table_ask_for_nothing():
 # Contradictions
 
 
-@pytest.mark.parametrize("as_tables", [False, True])
-def test_tables_of_records_with_missing_cells_do_not_contradict_each_other(as_tables):
+@pytest.mark.parametrize(
+    "of", [lambda records: tw.fit(records, rank=2), tw.count, lambda r: tw.fit(tw.count(r), rank=2)]
+)
+def test_tables_of_records_with_missing_cells_do_not_contradict_each_other(of):
     random = np.random.default_rng(1)
     group = random.integers(0, 2, 2000)
     a, b, c = (np.where(random.random(2000) < 0.8, group, 1 - group).astype(object) for _ in range(3))
     b[(random.random(2000) < 0.6) & (a == 0)] = None
     records = {"a": a, "b": b, "c": c}
-    population = tw.population(tw.count(records) if as_tables else tw.fit(records, rank=2), 2000)
+    population = tw.population(of(records), 2000)
     (warning,) = population.report.warnings
     assert warning.startswith("the tables count different people, as where cells are missing, or the model lacks")
     assert "contradict" not in warning
@@ -332,6 +334,13 @@ def test_tables_that_contradict_each_other():
     assert "2 of 2 tables are off by more than 0.1%" in warning
     assert "the worst is a × " in warning
     assert population.report.worst.off == pytest.approx(25, abs=15)
+
+
+@pytest.mark.parametrize("n_more", [0, 2])
+def test_tables_that_differ_by_more_than_their_totals_contradict_each_other(n_more):
+    half, most = pd.DataFrame([[250, 250], [250, 250]]), pd.DataFrame([[400, 400 + n_more], [100, 100]])
+    (warning,) = tw.population(tw.Tables.from_crosstabs({("a", "b"): half, ("a", "c"): most}), 1000).report.warnings
+    assert warning.startswith("the tables contradict each other, or the model lacks")
 
 
 @pytest.mark.slow
