@@ -6,7 +6,6 @@ numbers mean is decided in `crosstabs` and in `published`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
@@ -18,7 +17,7 @@ from twoway.category_labels import Label
 from twoway.errors import DataError
 from twoway.lazy_imports import nw, pd
 from twoway.schema import Schema
-from twoway.tables.crosstabs.cells import Cell, parse_cell, printed_number, rounded_cells_unit
+from twoway.tables.crosstabs.cells import Cell, parse_cell, rounded_cells_unit
 from twoway.tables.crosstabs.sheet_labels import read_sheet_side, sheet_categories, sheet_label_codes
 from twoway.tables.crosstabs.sheet_words import MarginRole
 from twoway.text import counted, shortlist
@@ -358,6 +357,15 @@ def sheet_index(frame: Any, key: Key, headers: list[Any], columns: list[list[Any
             f"name it {(key[1], key[0])!r} or transpose it"
         )
     is_default = isinstance(frame.index, pd.RangeIndex) and frame.index.start == 0 and frame.index.name is None
-    n_words = sum(isinstance(raw, str) and math.isnan(printed_number(raw)) for raw in columns[0])
+    n_words = sum(map(_is_word, columns[0]))
     # One cell that is not a number is a typing error; half of them are labels.
     return None if is_default and len(headers) > 1 and n_words * 2 >= len(columns[0]) else list(frame.index.tolist())
+
+
+def _is_word(raw: object) -> bool:
+    """Return whether a cell is text that cannot be a number of a frame: the mark of a footnote makes it a label."""
+    try:
+        parse_cell(raw)
+    except ValueError:
+        return isinstance(raw, str)
+    return False

@@ -147,6 +147,14 @@ def test_text_cells_under_a_default_index_are_not_labels():
         Tables.from_crosstabs({("stars", "vote"): frame})
 
 
+@pytest.mark.parametrize("labels", [["2019", "2020¹", "2021¹"], ["n=12", "n=30", "n=5"]])
+def test_numbers_with_marks_in_the_first_column_are_labels(labels):
+    frame = pd.DataFrame({"Year": labels, "no": [1, 2, 3], "yes": [4, 5, 6]})
+    tables = Tables.from_crosstabs({("year", "vote"): frame})
+    assert tables.schema == Schema((Variable("year", tuple(labels)), Variable("vote", ("no", "yes"))))
+    np.testing.assert_array_equal(tables.array(0), [[1, 4], [2, 5], [3, 6]])
+
+
 def test_a_long_frame_without_a_line_for_empty_cells():
     frame = pl.DataFrame({"age": ["young", "old"], "vote": ["no", "yes"], "n": [3, 4]})
     tables = Tables.from_crosstabs({KEY: frame})
