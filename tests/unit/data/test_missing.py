@@ -1,6 +1,7 @@
 """Labels that mean "missing": they add to the usual ones, apply to one column or all, and are remembered."""
 
 import json
+import warnings
 from decimal import Decimal
 from pathlib import Path
 
@@ -151,6 +152,16 @@ def test_labels_given_as_missing_that_no_cell_has_are_warned_of(source, missing,
         with pytest.warns(UserWarning, match=message) as caught:
             tw.count(reader(source, missing=missing))
         assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_only_the_first_pass_over_files_warns_of_labels_that_no_cell_has(tmp_path):
+    (tmp_path / "votes.csv").write_text("vote,age\nyes,1\nno,2\n")
+    records = tw.FileRecords(tmp_path / "votes.csv", missing=["yess"])
+    with pytest.warns(UserWarning, match="no cell has 'yess'"):
+        tw.count(records)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tw.count(records)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ class FileRecords(StoredRecords):
         self._reader, table = reader.open_files(path, where)
         self._table = replace(table, prepare=prepare)
         self._codes: dict[tuple[str, int], Counter[CodeOf]] = {}  # of each block, however often it is read
+        self._is_checked = False  # for labels given as missing that no cell has, which the first pass shows
         self._names = list(self._reader.column_of(table.columns))
         if schema is not None:
             self.schema = schema
@@ -190,8 +191,10 @@ class FileRecords(StoredRecords):
             return per_piece(self._at_least(self._blocks(piece), no_records))
 
         result = reduce_in_order(self._pieces(self._table), work, combine, threads=threads)
-        found = self._table.found_missing.union(*self._codes.values())
-        self._reader.warn_of_unused(found, self._table.columns, self.schema)
+        if not self._is_checked:
+            found = self._table.found_missing.union(*self._codes.values())
+            self._reader.warn_of_unused(found, self._table.columns, self.schema)
+            self._is_checked = True
         return result
 
     def _blocks(self, piece: Piece) -> Iterator[Block]:
