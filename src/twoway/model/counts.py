@@ -241,7 +241,9 @@ class Counts:
             numbers = {name.removeprefix(start): own for name, own in arrays.items() if name.startswith(start)}
             published = PublishedTables(**unpacked_tables(header, numbers))
             schema.check_same(published.schema, "the published tables and the model have different variables")
-        return cls(schema, *(arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS), published=published)
+        sets, flat, singles = (arrays[f"count_{name}"] for name in _FIELDS[:3])
+        people, squares = (arrays.get(f"count_{name}", NO_NUMBERS) for name in _FIELDS[3:])
+        return cls(schema, sets, flat, singles, people, squares, published=published)
 
 
 def packed_counts(counts: Floats) -> NDArray[Any]:

@@ -234,6 +234,16 @@ def test_invalid_counts_in_a_file_are_refused(sets, flat, singles, tmp_path):
         tw.load(tmp_path / "model.twoway")
 
 
+@pytest.mark.parametrize("name", ["count_flat", "count_singles"])
+def test_a_file_that_lacks_a_part_of_the_counts_is_refused(name, tmp_path):
+    tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=1).save(tmp_path / "model.twoway")
+    header, arrays = container.read_container(tmp_path / "model.twoway")
+    del arrays[name]
+    container.write_container(tmp_path / "model.twoway", "model", {"schema": header["schema"], "report": None}, arrays)
+    with pytest.raises(tw.FileFormatError, match=f"'{name}'"):
+        tw.load(tmp_path / "model.twoway")
+
+
 @pytest.mark.parametrize(
     ("most", "dtype"),
     [(0, np.uint8), (255, np.uint8), (256, np.uint16), (70_000, np.uint32), (2.0**33, np.float32), (0.5, np.float32)],
