@@ -257,11 +257,13 @@ def _wide_ratings(source: Any, ratings: Any, items: pd.Index | None) -> _Triplet
         if source.ndim != 2:
             raise DataError(f"an array of ratings must have 2 dimensions, users × items; got {source.ndim}")
         frame = pd.DataFrame(source, columns=items if items is not None and len(items) == source.shape[1] else None)
+    elif hasattr(source, "to_pandas"):
+        frame = source.to_pandas()  # users are numbered
     else:
-        try:  # a frame of another library has users by their number
-            frame = source.to_pandas() if hasattr(source, "to_pandas") else pd.DataFrame(source)
+        try:
+            frame = pd.DataFrame(source)
         except ValueError as error:
-            raise DataError(f"the columns of a mapping of ratings must be of one length: {error}") from None
+            raise DataError("a mapping of ratings must have a list for each item, all of one length") from error
     for what, index in (("user", frame.index), ("item", frame.columns)):
         if not index.is_unique:
             duplicate = shown_name(index, int(np.argmax(index.duplicated())))

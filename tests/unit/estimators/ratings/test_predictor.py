@@ -408,6 +408,18 @@ def test_a_user_who_is_impossible_under_the_model_is_predicted_like_an_unknown_o
     assert answers == ratings_by_model(pmf, table, unknown, items) == pytest.approx([1.5])
 
 
-def test_a_mapping_without_columns_is_an_error():
-    with pytest.raises(tw.DataError, match="the columns of a mapping of ratings must be of one length"):
-        tw.RatingPredictor(rank=1).fit({"Alien": 5})
+@pytest.mark.parametrize(
+    "mapping", [{"Alien": 5}, {"a": 1, "b": 2}, {"a": [1, 2], "b": [1]}, {"a": [1, 2], "b": np.ones((2, 2))}]
+)
+def test_a_mapping_without_columns_of_one_length_is_an_error(mapping):
+    with pytest.raises(tw.DataError, match="must have a list for each item, all of one length"):
+        tw.RatingPredictor(rank=1).fit(mapping)
+
+
+def test_a_frame_that_pandas_cannot_hold_is_not_taken_for_a_mapping(monkeypatch):
+    def fails(frame):
+        raise ValueError("no such type in pandas")
+
+    monkeypatch.setattr(pl.DataFrame, "to_pandas", fails)
+    with pytest.raises(ValueError, match=r"^no such type in pandas$"):
+        tw.RatingPredictor(rank=1).fit(pl.DataFrame({"a": [1, 2], "b": [2, 1]}))
