@@ -455,6 +455,34 @@ def test_options_of_reading_belong_to_records(records, function):
         function(records, thread=1)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"structure": "mixture"},
+        {"structure": "tree", "rank": 2},
+        {"rank": 2},
+        {"solver": "symmetric-nmf+em", "rank": 2},
+    ],
+    ids=str,
+)
+def test_each_progress_has_a_task_and_an_end(records, options):
+    shown = []
+    tw.fit(records, **options, monitor=shown.append)
+    assert shown
+    for progress in shown:
+        assert progress.task
+        assert 0 <= progress.done <= progress.at_most
+
+
+def test_published_tables_show_their_progress():
+    shown = []
+    cells = {(a, b, c): 3 + len(a + b) + c for a in ("x", "yy") for b in ("u", "vvv") for c in (0, 1)}
+    table = tw.PublishedTable.of(["a", "b", "c"], cells)
+    tw.fit(tw.PublishedTables.of([table]), rank=2, monitor=shown.append)
+    assert "published tables" in {progress.task for progress in shown}
+    assert all(0 <= progress.done <= progress.at_most for progress in shown)
+
+
 def test_the_monitor_gets_each_progress(records):
     told = []
     pmf = tw.fit(records, rank=2, solver=EM(max_iter=50), starts=1, monitor=told.append)

@@ -194,3 +194,8 @@ def test_a_choice_prints_what_was_compared():
         "   1        0         —",
         "  12  0.12346       1.5",
     ]
+
+
+def test_records_too_few_to_hold_some_out_have_the_least_rank():
+    choice = tw.choose_rank({"a": ["x"], "b": ["y"]}, [4, 2])
+    assert (choice.rank, choice.candidates) == (2, ({"rank": 2, "held_out": None},))

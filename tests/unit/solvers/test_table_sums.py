@@ -152,6 +152,10 @@ def test_expected_numbers_within_bounds_equal_sums():
         terms = poisson.logpmf(numbers, mean)
         shares = np.exp(terms - terms.max())
         assert got == pytest.approx((numbers * shares).sum() / shares.sum(), rel=0.02, abs=0.02)
+        # Far from the mean, the nearest number counts alone.
+        nearest = poisson.logpmf(np.clip(mean, least, most), mean)
+        if np.exp(terms).sum() < 1e-300:
+            assert log == pytest.approx(nearest)
         if np.exp(terms).sum() > 1e-9:
             assert log == pytest.approx(np.log(np.exp(terms).sum()), rel=1e-6)
     unbounded, _ = TableSums.expected_in_range(np.array([3.0]), np.zeros(1), np.full(1, np.inf))

@@ -249,6 +249,10 @@ def test_new_categories_are_impossible_and_say_nothing_of_others(mixture):
     joint = extended.pmf().trees.joint()
     np.testing.assert_allclose(joint[np.ix_([0, 2], [1, 2, 3], [0, 1])], joint_of_mixture(mixture))
     assert joint.sum() == pytest.approx(1.0)
+    for tree in extended.trees:  # each column of the tables has its own total
+        np.testing.assert_allclose(np.bincount(tree.columns, tree.tables), 1.0)
+        for again in (tree.maximized(tree.tables), tree.maximized(3.0 * tree.tables)):
+            np.testing.assert_allclose(again.tables, tree.tables)
     star, old = extended.trees[0].split_tables(), mixture.trees[0]
     assert star[0].ravel().tolist() == [0.0, *old.split_tables()[0].ravel()]
     for vertex, rows in ((1, [0, 2]), (2, [0, 1])):
