@@ -374,7 +374,8 @@ class Reading:
             files = self.files(path)
             table = read_file_table(files, where=self.condition, **common)
             columns = files.declared.among(table.column_names)
-            return table, tw.Records(table, columns=columns, counts=self.counts, weights=self.weights, **common)
+            records = tw.Records(table, columns=columns, counts=self.counts, weights=self.weights, **common)
+            return table.replace_schema_metadata(None), records
         except UnknownNameError as error:
             can_extend = "extend" in self.offered and not self.extend and NO_TEXT not in str(error)
             raise UnknownNameError(f"{error}{'; --extend makes them categories' if can_extend else ''}") from error

@@ -18,6 +18,7 @@ from twoway.data.files.file_set import find_files
 from twoway.data.files.file_table import FileTable
 from twoway.data.files.formats import FilePath
 from twoway.data.missing import MissingLabels, label_unless_missing, missing_key
+from twoway.data.raw_columns import codes_read_as_missing
 from twoway.text import counted, printable
 
 MOST_LABELS = 1000
@@ -105,19 +106,27 @@ def find_columns(path: FilePath, missing: MissingLabels | None = None) -> tuple[
     missing
         Labels that mean "not observed", beside those that the files declare.
     """
-    files = find_files(path)
-    table = FileTable.open(files, missing=missing or MissingLabels())
+    files, given = find_files(path), missing or MissingLabels()
+    table = FileTable.open(files, missing=given)
     contents = {name: _FoundColumn() for name in files.columns}
+    codes: dict[str, Counter[Label]] = {name: Counter() for name in files.columns}
     for piece in table.pieces():
         for part in piece.read():
             for name in contents:
                 contents[name].add(*coded_labels(part.column(name)), name)
-    letters: dict[str, dict[Label, int]] = {}
+            for name, counts in codes_read_as_missing(part).items():
+                codes[name].update(counts)
     for (name, code), n in sum(files.letters.values(), Counter[tuple[str, Label]]()).items():
-        letters.setdefault(name, {})[code] = n
+        codes[name][code] += n
     columns, notes = {}, {}
     for name, seen in contents.items():
-        columns[name], notes[name] = seen.described(name, files.declared[name], letters.get(name, {}))
+        found = {str(label).strip() for label in (*seen.counts, *codes[name])}
+        used = {str(label): label for label in given.labels if str(label) in found}
+        used |= {str(label): label for label in given.columns.get(name, ())}
+        declared = files.declared[name]
+        if used:
+            declared = replace(declared, missing=(*(declared.missing or ()), *used.values()))
+        columns[name], notes[name] = seen.described(name, declared, codes[name])
     alike = [name for name in columns if WEIGHT_NAME.fullmatch(name) and contents[name].are_weights]
     replicates = _found_replicates(contents)
     weights = files.weights or next((name for name in alike if name not in replicates), None)

@@ -5,8 +5,9 @@ Every frame library meets here as Arrow columns, read a slice at a time so that 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, TypeAlias
 
@@ -26,6 +27,7 @@ from twoway.lazy_imports import nw, pa, pd
 from twoway.schema import Schema, Variable
 
 SLICE_ROWS = 2**16
+_CODES = b"twoway: codes read as missing"
 LabelsByKey: TypeAlias = dict[tuple[str, object], Label]
 """Categories by what makes two labels the same."""
 
@@ -46,6 +48,8 @@ class RawColumns:
     """The number of the first record, for errors."""
     rows: Bools | None = None
     """Which rows of the source these are; None for all."""
+    codes_read_as_missing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How often each code that means "not observed" was in a column of a text file, where the cells now are null."""
 
     @classmethod
     def of_codes(cls, schema: Schema, codes: NDArray[np.int32]) -> RawColumns:
@@ -168,7 +172,15 @@ class RawColumns:
 
         declared = {name: self.declared[column] for name, column in column_of.items() if column in self.declared}
         ordered = frozenset(name for name, column in column_of.items() if column in self.ordered)
-        return replace(self, names=tuple(column_of), read_slice=read_slice, declared=declared, ordered=ordered)
+        codes = {name: self.codes_read_as_missing.get(column, {}) for name, column in column_of.items()}
+        return replace(
+            self,
+            names=tuple(column_of),
+            read_slice=read_slice,
+            declared=declared,
+            ordered=ordered,
+            codes_read_as_missing=codes,
+        )
 
 
 def open_raw_columns(source: Any, columns: Sequence[str] | None = None) -> RawColumns:
@@ -222,7 +234,20 @@ def _open_frame_columns(source: Any, columns: Sequence[str] | None) -> RawColumn
     declared = {name: labels for name in names if (labels := _column_categories(frame[name], name))}
     # An unordered Categorical of pandas only lists its categories.
     ordered = frozenset(name for name in declared if getattr(getattr(frame[name].to_native(), "cat", 0), "ordered", 1))
-    return RawColumns(names, len(frame), read_slice, declared, ordered)
+    codes = codes_read_as_missing(frame.to_native())
+    return RawColumns(names, len(frame), read_slice, declared, ordered, codes_read_as_missing=codes)
+
+
+def with_codes_read_as_missing(table: pa.Table, counts: Mapping[str, Mapping[str, int]]) -> pa.Table:
+    """Return a table that says how often each code that means "not observed" was in its columns, now null there."""
+    return table.replace_schema_metadata({_CODES: json.dumps(counts)}) if counts else table
+
+
+def codes_read_as_missing(table: Any) -> dict[str, dict[str, int]]:
+    """Return how often each code that means "not observed" was in the columns of a table, where it says so."""
+    known = table.schema.metadata if isinstance(table, pa.Table) else None
+    counts: dict[str, dict[str, int]] = json.loads((known or {}).get(_CODES, "{}"))
+    return counts
 
 
 def _frame_of_columns(columns: Mapping[Any, Any]) -> Any:

@@ -142,7 +142,10 @@ class Reader:
         markers = self.markers(name for name in schema.names if name in known)
         pointers = [np.zeros(1, dtype=np.int64)]
         cells: list[Array] = [np.empty(0, dtype=np.min_scalar_type(schema.n_categories - 1))]
-        n_cells, missing_codes = 0, Counter[CodeOf]()
+        n_cells = 0
+        missing_codes = Counter[CodeOf](
+            {(name, code): n for name in markers for code, n in columns.codes_read_as_missing.get(name, {}).items()}
+        )
         for start, stop in columns.slices():
             pointers_here, cells_here, codes_here = encode_slice(columns, start, stop, schema, markers, self.unseen)
             pointers.append(pointers_here[1:] + n_cells)
@@ -202,12 +205,10 @@ def read(
     source: Any, reader: Reader, where: Any
 ) -> tuple[Schema, Ints, Array, Floats | None, Array | None, dict[str, dict[str, int]]]:
     """Return the records in a source: schema, pointers, cells, weights, people, and what was set to missing."""
-    found: set[CodeOf] = set()
     wanted = reader_columns(reader.declared.only, reader.counts, reader.weights)  # of an array, the names of all
     if isinstance(source, FileSet) or is_file_path(source):
         condition = where if isinstance(where, str) else None
         reader, table = reader.open_files(source, condition)
-        found = table.found_missing
         source, wanted, where = table.read(), list(table.columns), where if condition is None else None
     opened = open_raw_columns(source, wanted)
     if wanted is None:
@@ -230,7 +231,7 @@ def read(
         schema = reader.extended_schema(opened) if reader.unseen == "extend" else reader.schema
     scan.weight_totals.check(scan.n_records)
     pointers, cells, codes = reader.encode(opened, schema)
-    reader.warn_of_unused({*found, *codes}, names, schema)
+    reader.warn_of_unused(codes, names, schema)
     return schema, pointers, cells, weights, people, reader.set_to_missing(codes, names)
 
 

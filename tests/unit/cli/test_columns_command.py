@@ -68,6 +68,28 @@ def test_from_the_file_to_the_right_answer_in_one_command(twoway, sav, tmp_path)
     assert "How much do you trust?: low, middle, high  (missing: 90 to 99, 8)" in twoway("info", model)[1]
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "xlsx"])
+def test_codes_given_on_the_command_line_are_counted_and_written(twoway, ending, tmp_path):
+    path, toml, model = tmp_path / f"a.{ending}", tmp_path / "a.toml", tmp_path / "m.twoway"
+    frame = pd.DataFrame({"vote": ["yes", "no", "no"] * 10, "trust": [1, -1, 2] * 10})
+    if ending == "xlsx":
+        frame.to_excel(path, index=False)
+    elif ending == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
+    code, out, err = twoway("fit", path, "-o", model, "--missing", "trust=-1", "--rank", "1")
+    assert (code, err) == (0, "")
+    assert "set to missing trust -1 10" in " ".join(out.split())
+    assert twoway("columns", path, "-o", toml, "--missing", "trust=-1")[0] == 0
+    assert "# missing: -1 in 10 cells\nmissing = [-1]" in toml.read_text()
+    again = tmp_path / "again.twoway"
+    assert twoway("fit", path, "-o", again, "--columns", toml, "--rank", "1")[0] == 0
+    assert tw.JointPMF.load(again).schema["trust"].categories == (1, 2)
+    assert twoway("impute", again, path, "-o", tmp_path / "out.parquet")[0] == 0
+    assert b"read as missing" not in (tmp_path / "out.parquet").read_bytes()
+
+
 def test_what_was_found_is_written_and_read_back(twoway, sav, tmp_path):
     toml, model = tmp_path / "survey.toml", tmp_path / "m.twoway"
     assert twoway("columns", sav, "-o", toml)[0] == 0

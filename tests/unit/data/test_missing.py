@@ -180,3 +180,31 @@ def test_dates_and_decimals_given_as_missing_are_found():
     frame = {"day": pd.to_datetime(["1900-01-01", "2020-01-02"]), "price": [Decimal(-9), Decimal("2.5")]}
     records = tw.Records(frame, missing=["1900-01-01", -9])
     assert records.set_to_missing == {"day": {"1900-01-01": 1}, "price": {"-9": 1}}
+
+
+ANSWERS = pd.DataFrame(
+    {"vote": ["yes", "no", "x", "no", "yes", "no"] * 5, "trust": ["1", "2", "-1", "refused", "2", "1"] * 5}
+)
+
+
+def written(frame, path):
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    elif path.suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.parquet", "a.jsonl"])
+def test_codes_in_files_are_counted_among_the_records_that_are_read(name, tmp_path, recwarn):
+    path, missing = written(ANSWERS, tmp_path / name), {"trust": [-1, "-1", "refused"], "vote": ["x"]}
+    expected = {"trust": {"-1": 5, "refused": 5}, "vote": {"x": 5}}
+    assert tw.Records(path, missing=missing).set_to_missing == expected
+    assert tw.FileRecords(path, missing=missing).set_to_missing == expected
+    codes = tw.fit(tw.Records(path, missing=missing), rank=1).report.set_to_missing
+    assert sorted(codes) == ["trust -1 5, refused 5", "vote x 5"]
+    assert not [str(one.message) for one in recwarn if "no cell" in str(one.message)]
+    some = tw.Records(path, missing={"trust": ["refused"]}, where="vote = 'no'", columns=["trust"])
+    assert some.set_to_missing == {"trust": {"refused": 5}}

@@ -192,7 +192,7 @@ class FileRecords(StoredRecords):
 
         result = reduce_in_order(self._pieces(self._table), work, combine, threads=threads)
         if not self._is_checked:
-            found = self._table.found_missing.union(*self._codes.values())
+            found = set[CodeOf]().union(*self._codes.values())
             self._reader.warn_of_unused(found, self._table.columns, self.schema)
             self._is_checked = True
         return result

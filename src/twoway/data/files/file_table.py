@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,12 +17,11 @@ import numpy as np
 
 from twoway.arrays import Ints
 from twoway.category_labels import label_key
-from twoway.data.coding import CodeOf
 from twoway.data.files import formats, text_files
 from twoway.data.files.file_set import FileSet, find_files
 from twoway.data.files.formats import FilePath, ReadSlices, clear_format_errors
 from twoway.data.missing import USUAL, Markers, MissingLabels, Unseen, label_unless_missing
-from twoway.data.raw_columns import LabelsByKey, open_raw_columns
+from twoway.data.raw_columns import LabelsByKey, open_raw_columns, with_codes_read_as_missing
 from twoway.data.scan import Scan
 from twoway.errors import DataError, unknown_name
 from twoway.lazy_imports import pa, pc
@@ -52,7 +51,8 @@ class FileTable:
     where
         A condition in SQL that the records meet.
     missing
-        Labels that mean "not observed", as for `Records`; in a text file these cells come as null.
+        Labels that mean "not observed", as for `Records`. In a text file these cells come as null, and
+        `codes_read_as_missing` counts them.
     max_categories
         A column of text with more labels is an error, before it fills memory.
     schema
@@ -71,8 +71,6 @@ class FileTable:
     schema: Schema | None = None
     unseen: Unseen = "error"
     prepare: Callable[[pa.Table], pa.Table] | None = None
-    found_missing: set[CodeOf] = field(default_factory=set, repr=False, compare=False)
-    """For text files, the columns and labels in them that were read as missing."""
 
     @classmethod
     def open(cls, path: FilePath | FileSet, columns: Sequence[str] | None = None, **options: Any) -> FileTable:
@@ -130,6 +128,7 @@ class FileTable:
 
     def _finished(self, table: pa.Table, kinds: Mapping[str, set[str]]) -> pa.Table:
         """Return rows typed, filtered, and with the columns wanted; ``kinds`` says what the cells of columns are."""
+        coded: dict[str, Any] = {}
 
         def typed(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
             if name in self.files.partition_names:
@@ -138,10 +137,11 @@ class FileTable:
             texts = self.missing.texts(name, variable)
             known = kinds.get(name, text_files.text_kinds(variable)) | self._further_kinds
             column = pc.dictionary_encode(column)
-            if not texts.issubset(USUAL) and column.num_chunks:
+            if name in self.columns and (codes := texts.difference(USUAL)) and column.num_chunks:
                 labels = pc.utf8_trim_whitespace(column.chunk(0).dictionary)
-                found = labels.filter(pc.is_in(labels, value_set=pa.array(sorted(texts), pa.string())))
-                self.found_missing.update((name, label) for label in found.to_pylist())
+                is_code = pc.is_in(labels, value_set=pa.array(sorted(codes), pa.string()))
+                if pc.any(is_code).as_py():
+                    coded[name] = pc.take(pc.if_else(is_code, labels, None), column.combine_chunks().indices)
             return text_files.type_text_column(column, texts, variable, known, self.unseen)
 
         if self.files.is_text:  # as a new table: setting one column at a time takes quadratic time
@@ -150,7 +150,9 @@ class FileTable:
             # Types and dictionaries stay as they are.
             rows = self._rows_that_meet(self.where, table)
             table = table if len(rows) == table.num_rows else table.take(rows)
-        return table.select(list(self.columns))
+            coded = {name: column.take(pa.array(rows)) for name, column in coded.items()}
+        counts = {name: Counter(column.drop_null().to_pylist()) for name, column in coded.items()}
+        return with_codes_read_as_missing(table.select(list(self.columns)), counts)
 
     def _variable(self, name: str) -> Variable | None:
         return None if self.schema is None else self.schema.read_from(name)
