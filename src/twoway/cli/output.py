@@ -32,9 +32,12 @@ def say(text: str = "", *, err: bool = False) -> None:
         print(escaped(text, keep="\n"), file=stream, flush=True)
 
 
-# Messages of the library name things, which suits everybody. Where advice gives a parameter, it has this form.
-_PARAMETERS = "area|kind|max_categories|max_weight|public_schema|schema|solver|structure|tables|unseen"
-_ADVICE = re.compile(rf"\b({_PARAMETERS})=(?:…|True|'([\w+-]+)')")
+# Parameters that are options, too. Messages name them in advice, as in solver='em', or begin with one that is wrong.
+_PARAMETERS = (
+    "area|base|count|delta|epsilon|jobs|kind|max_categories|max_weight|order|public_schema|replicates|schema|seconds|"
+    "seed|smoothing|solver|starts|structure|tables|threads|trials|unseen|where"
+)
+_ADVICE = re.compile(rf"\b({_PARAMETERS})=(?:…|True|'([\w+-]+)')|^({_PARAMETERS}) (must be)(?: None\b.*? or\b)?")
 
 
 def output_wording(text: str) -> str:
@@ -46,8 +49,15 @@ def output_wording(text: str) -> str:
     'use a lower rank or --solver coupled-nmf'
     >>> output_wording("name one with area=…, or set public_schema=True")
     'name one with --area, or set --public-schema'
+    >>> output_wording("smoothing must be None or a number of at least 0, not -1")
+    '--smoothing must be a number of at least 0, not -1'
     """
-    return _ADVICE.sub(lambda advice: f"--{advice[1].replace('_', '-')} {advice[2] or ''}".rstrip(), text)
+
+    def option(advice: re.Match[str]) -> str:
+        name, value = advice[1] or advice[3], advice[2] or advice[4] or ""
+        return f"--{name.replace('_', '-')} {value}".rstrip()
+
+    return _ADVICE.sub(option, text)
 
 
 def print_note(text: str) -> None:

@@ -193,7 +193,7 @@ class Averaging:
     def __post_init__(self) -> None:
         records, smoothing, threads = self.records, self.smoothing, self.threads
         if smoothing is not None:
-            allowed = "a number of pseudo-records of at least 0, or left out"
+            allowed = "None or a number of pseudo-records of at least 0"
             check_number("smoothing", smoothing, allowed, lambda number: 0 <= number < math.inf)
         if records.n_silent == records.n_records:
             raise DataError(f"none of the {records.n_records} records has an observed cell, so there is nothing to fit")

@@ -120,7 +120,7 @@ def fit(
     _refuse_fit_options(fit, others)
     began, deadline = time.monotonic(), math.inf
     if seconds is not None:
-        allowed = "a number above 0, or left out for no time limit"
+        allowed = "None, for no time limit, or a number above 0"
         deadline = began + check_number("seconds", seconds, allowed, lambda number: number > 0)
     if isinstance(source, United) and isinstance(source.source, PublishedTables):
         source = source.source
@@ -241,7 +241,7 @@ def _check_fit_size(schema: Schema, rank: int | None, is_tree: bool) -> None:
 def _fit_smoothing(smoothing: float | None) -> Smoothing | None:
     if smoothing is None:
         return None
-    allowed = f"a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}, or left out"
+    allowed = f"None or a number of pseudo-records between 0 and {_MOST_SMOOTHING:g}"
     amount = check_number("smoothing", smoothing, allowed, lambda number: 0 <= number <= _MOST_SMOOTHING)
     return Smoothing(amount, amount)
 

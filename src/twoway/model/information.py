@@ -62,7 +62,7 @@ def signed_entropies(trees: Trees, terms: Sequence[Term], base: float | None, se
     seed
         The seed of the draws.
     """
-    allowed = "a number above 1, or left out for nats"
+    allowed = "None, for nats, or a number above 1"
     unit = 1.0 if base is None else math.log(check_number("base", base, allowed, lambda base: 1 < base < math.inf))
     seed = check_whole_number("seed", seed, 0)
     parts = [(sign, subset, trees.of_variables(subset)) for sign, subset in terms if subset]

@@ -12,8 +12,9 @@ import typer
 
 import twoway as tw
 from twoway.cli.app import make_app
-from twoway.cli.output import output_wording
+from twoway.cli.output import _PARAMETERS, output_wording
 
+NOISY = ["count", "records.csv", "-o", "c.tables", "--public-schema", "--epsilon"]
 SOURCE = Path(tw.__file__).parent
 
 
@@ -87,11 +88,18 @@ def test_advice_of_the_library_reads_as_options_in_the_command_line():
     assert options <= options_of_commands() | {"--help", "--debug", "--version"}
 
 
+def test_parameters_that_messages_name_are_options():
+    options = {output_wording(f"{name} must be").partition(" ")[0] for name in _PARAMETERS.split("|")}
+    assert options <= options_of_commands()
+
+
 def test_what_users_of_the_command_line_read_names_no_python(cli, folder):
     (folder / "records.csv").write_text("a,b\nx,1\ny,2\nx,2\n")
     for arguments, advice in (
-        (["fit", "records.csv", "--smoothing", "-1"], "smoothing must be a number of pseudo-records between 0 and"),
-        (["fit", "records.csv", "--seconds", "0"], "seconds must be a number above 0, or left out for no time limit"),
+        (["fit", "records.csv", "--smoothing", "-1"], "--smoothing must be a number of pseudo-records between 0 and"),
+        (["fit", "records.csv", "--seconds", "0"], "--seconds must be a number above 0, not 0"),
+        ([*NOISY, "-1"], "--epsilon must be a number above 0"),
+        ([*NOISY, "1", "--max-weight", "nan"], "--max-weight must be a number above 0, not nan"),
         (["count", "records.csv", "-o", "c.tables", "--epsilon", "1"], "(--schema), or set --public-schema if"),
     ):
         code, _, err = cli(*arguments)

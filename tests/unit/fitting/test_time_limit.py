@@ -168,7 +168,7 @@ def test_files(timed, tmp_path):
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), "60", [1]])
 def test_what_is_no_limit_is_refused(seconds):
-    with pytest.raises(tw.DataError, match=r"seconds must be a number above 0, or left out for no time limit, not "):
+    with pytest.raises(tw.DataError, match=r"seconds must be None, for no time limit, or a number above 0, not "):
         tw.fit({"a": [0, 1]}, seconds=seconds)
 
 

@@ -115,7 +115,7 @@ class LabelAggregator(BaseEstimator):  # type: ignore[misc]
         check_long_table_option(self.columns, "item, annotator and label")
         smoothing = self.smoothing
         if smoothing is not None:
-            allowed = "a number of pseudo-labels above 0, or left out"
+            allowed = "None or a number of pseudo-labels above 0"
             check_number("smoothing", smoothing, allowed, lambda number: 0 < number < np.inf)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options: dict[str, Any] = {"seed": seed, "threads": self.threads}

@@ -290,7 +290,7 @@ MISTAKES = {
         "item 1 has two gold labels, 0 and 1",
     ),
     "gold of others": (lambda: tw.LabelAggregator().fit(ITEMS, gold={"1": 0}), "did you mean the int 1"),
-    "smoothing": (lambda: tw.LabelAggregator(smoothing=0).fit(ITEMS), "smoothing must be a number"),
+    "smoothing": (lambda: tw.LabelAggregator(smoothing=0).fit(ITEMS), "smoothing must be None or a number"),
     "columns": (lambda: tw.LabelAggregator(columns=("a", "b")).fit(ITEMS), "three names"),
     "n": (lambda: MODEL.next_questions(0), "n must be a whole number"),
     "annotators": (lambda: MODEL.next_questions(annotators="bob"), "must be a list of names"),
