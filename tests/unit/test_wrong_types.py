@@ -32,7 +32,10 @@ PMF = dirichlet_rows(3, 2, 2, seed=1)
         (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=10**9), "use a lower rank"),
         (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=1e308), "between 0 and 1e"),
         (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, smoothing=10**400), "between 0 and 1e"),
-        (lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, seconds=np.ones(2)), "seconds must be None, for no time limit, or a number"),
+        (
+            lambda: tw.fit({"a": [0, 1], "b": [0, 1]}, rank=1, seconds=np.ones(2)),
+            "seconds must be None, for no time limit, or a number",
+        ),
         (lambda: tw.bootstrap(PMF, {}, n_records="many"), "n_records must be a number above 0, not 'many'"),
         (lambda: tw.diagnose(tw.count({"a": [0, 1], "b": [0, 1]}), n_records=-5), "n_records must be .* not -5"),
         (lambda: PMF.save(None), "file.* not None"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -171,12 +173,19 @@ def _count_command_variable(name: str, described: Any) -> tw.Variable:
     match described:
         case list():
             return tw.Variable(name, tuple(described))
-        case {"cuts": [*cuts], **others} if cuts and not others and {type(cut) for cut in cuts} <= {int, float}:
+        case {"cuts": [*cuts], **others} if not others and _are_count_command_cuts(cuts):
             return tw.Variable(name, bin_labels(cuts), edges=tuple(cuts))
     raise DataError(
         f"{name!r} needs a list of categories, or ascending numbers between bins, as in {_SCHEMA_SHAPE}; got "
         f"{brief(described)}"
     )
+
+
+def _are_count_command_cuts(cuts: list[Any]) -> bool:
+    """Return whether cuts are finite numbers that ascend, at least one."""
+    is_numeric = {type(cut) for cut in cuts} in ({int}, {float}, {int, float})
+    most = sys.float_info.max
+    return is_numeric and all(low < high for low, high in pairwise([-most, *cuts, most]))
 
 
 def _count_command_database(

@@ -35,7 +35,7 @@ def say(text: str = "", *, err: bool = False) -> None:
 # Parameters that are options, too. Messages name them in advice, as in solver='em', or begin with one that is wrong.
 _PARAMETERS = (
     "area|base|count|delta|epsilon|jobs|kind|max_categories|max_weight|order|public_schema|replicates|schema|seconds|"
-    "seed|smoothing|solver|starts|structure|tables|threads|trials|unseen|where"
+    "seed|smoothing|solver|starts|structure|tables|threads|trials|unseen|weights|where"
 )
 _ADVICE = re.compile(rf"\b({_PARAMETERS})=(?:…|True|'([\w+-]+)')|^({_PARAMETERS}) (must be)(?: None\b.*? or\b)?")
 

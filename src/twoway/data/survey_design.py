@@ -129,7 +129,7 @@ def opened_design(design: Design, records: Records) -> SampledUnits | ReplicateW
         )
     replicates = _checked_design_weights(design, records.n_records)
     if records.weights is None:
-        raise DataError("replicate weights go with the survey's own weights; give these to the records, too")
+        raise DataError("replicate weights go with the survey's own weights; give the records these, too: weights=…")
     return _replicate_weights(design, replicates, records.weights)
 
 

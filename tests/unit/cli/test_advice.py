@@ -95,7 +95,10 @@ def test_parameters_that_messages_name_are_options():
 
 def test_what_users_of_the_command_line_read_names_no_python(cli, folder):
     (folder / "records.csv").write_text("a,b\nx,1\ny,2\nx,2\n")
+    (folder / "design.csv").write_text("a,b,r1,r2\nx,1,1,2\ny,2,2,1\nx,2,2,2\n")
+    design = ["--drop", "r1,r2", "--replicate-weights", "r1,r2", "--replicate-kind", "brr", "--intervals"]
     for arguments, advice in (
+        (["fit", "design.csv", *design], "survey's own weights; give the records these, too: --weights"),
         (["fit", "records.csv", "--smoothing", "-1"], "--smoothing must be a number of pseudo-records between 0 and"),
         (["fit", "records.csv", "--seconds", "0"], "--seconds must be a number above 0, not 0"),
         ([*NOISY, "-1"], "--epsilon must be a number above 0"),
@@ -115,3 +118,23 @@ def test_advice_on_percentages_without_bases_names_no_python():
     assert "give a row or column 'Base' of counts, a table of counts or joint shares that has 'age', or" in str(
         error.value
     )
+
+
+@pytest.mark.parametrize("cuts", ["20, 10", "10, 10", "10, 1e999", "10, NaN", "10, 1" + "0" * 400, "true", ""])
+def test_cuts_of_a_schema_that_cannot_be_used_are_told_with_an_example(cli, folder, cuts):
+    (folder / "records.csv").write_text("a,b\nx,1\ny,2\nx,2\n")
+    (folder / "schema.json").write_text(f'{{"b": {{"cuts": [{cuts}]}}}}')
+    code, _, err = cli("count", "records.csv", "--schema", "schema.json", "-o", "c.tables")
+    assert (code, '"income": {"cuts": [10000, 20000]}' in err) == (4, True), err
+
+
+def test_advice_on_published_tables_names_their_parameters():
+    table, shares = tw.PublishedTable.of, {("x", 1): 0.4, ("x", 2): 0.6, ("y", 1): 0.3, ("y", 2): 0.7}
+    with pytest.raises(tw.DataError, match="give kind='shares'"):
+        table("a", {"x": "40%", "y": "60%"})
+    with pytest.raises(tw.DataError, match="name with given=… the variables for each category of which they add up"):
+        table(["a", "b"], shares, kind="shares")
+    part = table(["a", "b"], {("x", 1): 4, ("x", 2): 6})
+    with pytest.raises(tw.DataError, match=r"within=\{'a': …\} if .*, or groups=\{'a': …\} if a label includes them"):
+        tw.PublishedTables.of([table("a", {"x": 4, "y": 6}), part])
+    assert len(table(["a", "b"], shares, kind="shares", given="a").counts) == 2

@@ -158,7 +158,7 @@ class CrosstabDraft:
         if sheet.is_percent:
             kinds = shortlist(get_args(TableKind))
             raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; the kinds are {kinds}")
-        advice = "drop it if some categories are not shown, or declare it as a category if it is one"
+        advice = "drop it if some categories are not shown, or list it in a schema if it is a category"
         sheet.check_totals(advice)
         if (sheet.values == np.rint(sheet.values)).all():
             return
@@ -212,7 +212,7 @@ class CrosstabDraft:
         if wrong.size:
             place, got = places[wrong[0]], sums[wrong[0]]
             margins = shortlist(margin.label for margin in sheet.margins)
-            hint = f" without {margins}, which can be declared as categories" if margins and got < scale else ""
+            hint = f" without {margins}, which a schema can list as categories" if margins and got < scale else ""
             raise DataError(
                 f"table {sheet.name}: {place if place == 'all cells' else repr(place)} should add up to 1 or to 100, "
                 f"within {tolerance / scale:.1%} for rounding; got {got:g}{hint}"

@@ -105,7 +105,7 @@ def sheet_categories(name: str, shown: Sequence[tuple[Label, str]], *, is_typed:
         if label_key(other) != label_key(label) and other_table != table:
             raise DataError(
                 f"{name!r} has the category {other!r} in table {other_table} and {label!r} in table {table}; write "
-                "both the same way, or declare both as categories"
+                "both the same way, or list both in a schema"
             )
     return tuple(first.values())
 

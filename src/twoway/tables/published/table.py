@@ -276,7 +276,7 @@ def with_bounds_of_people(sheet: Sheet) -> Sheet:
 def with_guessed_counts(sheet: Sheet, rounded_to: float) -> Sheet:
     """Return counts, checked, with a guess where none was published: what a total leaves, or the mean of the others."""
     if sheet.is_percent:
-        raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; declare them as shares")
+        raise DataError(f"table {sheet.name} has percentages but its kind is 'counts'; give kind='shares'")
     is_guessed = np.isnan(sheet.values)
     if n_guessed := int(is_guessed.sum()):
         known, total = float(np.nansum(sheet.values)), float(sheet.totals.get((), np.nan))
@@ -298,8 +298,8 @@ def with_guessed_shares(sheet: Sheet, given: Axes) -> Sheet:
         labels = [sheet.categories[axis][wrong[axis]] for axis in given]
         raise DataError(
             f"table {sheet.name}: the shares of {shortlist(labels) or 'all cells'} add up to "
-            f"{float(sums[wrong]):g}, not to {scale:g}; correct them, or say which "
-            "variables are given, where they do so for each category of these"
+            f"{float(sums[wrong]):g}, not to {scale:g}; correct them, or name with given=… the variables for each "
+            f"category of which they add up to {scale:g}"
         )
     guesses = np.maximum(scale - sums, 0.0) / np.maximum(sums_by(is_guessed, given, keepdims=True), 1)
     return replace(sheet, values=np.where(is_guessed, guesses, values))

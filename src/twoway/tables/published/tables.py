@@ -172,8 +172,9 @@ class PublishedTables:
                 raise DataError(f"it has {labels[min(extra)]!r} of {name!r}, which is outside its universe")
             if lacking := wanted - set(codes):
                 raise DataError(
-                    f"it lacks {shortlist([labels[code] for code in sorted(lacking)])} of {name!r}; give zeros, "
-                    "or declare what it is within if it is about the others only, or groups if a label includes them"
+                    f"it lacks {shortlist([labels[code] for code in sorted(lacking)])} of {name!r}; give zeros, or say "
+                    f"within={{{name!r}: …}} if it is about the others only, or groups={{{name!r}: …}} if a label "
+                    "includes them"
                 )
 
     @cached_property
@@ -364,7 +365,7 @@ def find_published_schema(tables: Sequence[PublishedTable], groups: Groups, *, i
             if name not in known and (hint := near_miss(name, [*known])) != ";":
                 raise UnknownNameError(
                     f"{table.place()}: no table has the variable {name!r} of within{hint} known: {shortlist(known)}; "
-                    "if it is another variable, declare its categories"
+                    "if it is another variable, list its categories in a schema"
                 )
         for name, labels in (*zip(table.variables, table.categories, strict=True), *table.within.items()):
             coarse = {label_key(label) for label in groups.get(name, {})}

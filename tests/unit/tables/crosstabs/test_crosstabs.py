@@ -539,7 +539,7 @@ def test_a_table_of_zeros_is_left_out():
         ),
         (
             {KEY: pd.DataFrame({"age": ["young", "Total"], "vote": ["Total", "no"], "n": [3, 3]})},
-            "'Total': 3 is taken for the total of 'young', but the cells add up to 0; drop .* category if it is one",
+            "'Total': 3 is taken for the total of 'young', but the cells add up to 0; drop .* if it is a category",
         ),
     ],
 )
