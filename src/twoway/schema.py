@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -21,6 +22,7 @@ from twoway.notebook import Shown
 from twoway.text import aligned_text, brief, printable, shortlist
 
 _MOST_SHOWN, _FEW_SHOWN = 20, 5
+_DAY_FIRST = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
 
 
 def first_duplicate(names: Iterable[str]) -> str | None:
@@ -160,7 +162,9 @@ class Variable:
         """Whether categories can be compared: their order was declared, or is that of the numbers that begin them."""
         if self.ordered or self.values is not None or self.edges is not None:
             return True
-        begin_with_numbers = all(str(label)[:1].isdigit() for label in self.categories)
+        texts = [str(label) for label in self.categories]
+        # 31.12.2023 is before 30.03.2024.
+        begin_with_numbers = all(text[:1].isdigit() and not _DAY_FIRST.match(text) for text in texts)
         return begin_with_numbers and list(self.categories) == sort_labels(self.categories)
 
     def difference(self, other: Variable) -> str:

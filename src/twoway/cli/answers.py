@@ -18,8 +18,9 @@ from twoway.questions.conditions import condition_labels, condition_term_codes
 from twoway.questions.observed import is_observed_table_off, observed
 from twoway.questions.open_answers import open_notes
 from twoway.questions.question import Contrast, Question, question_word
+from twoway.text import crossed_text, shortlist
 
-_SHOWN_LABELS = 8
+_SHOWN_LABELS, _SHOWN_PAIRS = 8, 3
 _RECORDS, _EFFECTIVE = ("records", "other_records"), ("effective_records", "other_effective_records")
 _NUMBERS = ("value", "low", "high", "observed", *_RECORDS, *_EFFECTIVE)
 
@@ -98,8 +99,7 @@ def printed_answer(
     content, text = _printed_answer_itself(question, result, with_interval, base, beside)
     content = {"question": str(question), **content, **{name: numbers.tolist() for name, numbers in beside.items()}}
     notes = [getattr(with_interval, "note", "")]
-    if seen is not None:
-        notes += [note for side in question.sides for note in _printed_answer_difference(pmf, side)]
+    notes += [note for side in question.sides for note in _printed_answer_difference(pmf, side)]
     if "tables allow" not in notes[0]:
         notes += open_notes(pmf, question, has_interval=boot is not None)
     if isinstance(result, tw.Distribution) and isinstance(question, Contrast) and question.operator == "/":
@@ -169,8 +169,15 @@ def _printed_answer_base(beside: dict[str, Any], place: int = 0) -> str:
 def _printed_answer_difference(pmf: tw.JointPMF, question: Question) -> Iterator[str]:
     """Yield a note if an answer and what was observed differ by more than chance.
 
-    For shares of two variables, this is so if `twoway check` calls their table off.
+    For shares of two variables, this is so if `twoway check` calls their table off. Answers about more variables rest
+    on the tables of these.
     """
+    if len(question.names) > 2:
+        pairs = [pair for pair in itertools.combinations(question.names, 2) if is_observed_table_off(pmf, pair)]
+        if pairs:
+            tables = shortlist([crossed_text(pair) for pair in pairs], _SHOWN_PAIRS)
+            yield f"this answer rests on {tables}, where observed and modelled shares differ by more than chance"
+        return
     seen, result, is_share = observed(pmf, question), answer_of(pmf, question), question.kind == "P"
     if seen is None or not (seen.records > 0).any():
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from twoway.category_labels import Label, plain_label
@@ -37,8 +37,10 @@ _LIST_WORD_BEHIND = re.compile(r"(?<!\s)\s+(not\s+in|in)$")
 _AROUND = 200
 """Characters that an error shows before, at and after the place."""
 _HINT = f"names and labels with any of {' '.join(STOPS)} need quotes"
-_CONNECTIVE = re.compile(r"&|\b(and|or|not)\b", re.IGNORECASE)
-_CONDITIONS = "separate conditions by ',', list labels as in a in {x, y}, and exclude one by a != x"
+_CONNECTIVE = re.compile(r"[&/]|\b(and|or|not|given|between)\b|\bin(\s*\[|$)", re.IGNORECASE)
+_CONDITIONS = (
+    "separate conditions by ',', list labels as in a in {x, y}, exclude one by a != x, and put what is known after '|'"
+)
 _ONE_CONTRAST = "a question is one P, E, mode, H or I, or the difference or ratio of two P or two E: P(a) - P(b)"
 # The end of a text behind which the second question of a difference or ratio begins.
 _BEHIND_OPERATOR = re.compile(r"\)\s*[-−/]\s*\w*$")
@@ -149,9 +151,14 @@ class _LanguageParser:
         self.at += is_next
         return is_next
 
-    def unknown(self, word: _Word, error: Exception) -> QuestionError:
-        """Return the error of an unknown name or label, with the syntax of conditions if the word joins several."""
-        hint = f"; {_CONDITIONS}" if not word.is_quoted and _CONNECTIVE.search(word.text) else ""
+    def unknown(self, word: _Word, error: Exception, known: Iterable[Label]) -> QuestionError:
+        """Return the error of an unknown name or label, with the quotes or the syntax that may be missing."""
+        longer = (str(label) for label in known if str(label).startswith(word.text))
+        hint = ""
+        if not word.is_quoted and (quoted := next((text for text in longer if any(map(text.count, STOPS))), None)):
+            hint = f"; {question_word(quoted)} needs these quotes"
+        elif not word.is_quoted and _CONNECTIVE.search(word.text):
+            hint = f"; {_CONDITIONS}"
         return self.error(f"{error}{hint}", word.start, word.stop)
 
     def expect(self, char: str, why: str) -> None:
@@ -261,7 +268,7 @@ class _LanguageParser:
         elif self.skip() == "{" and (listed := _LIST_WORD_BEHIND.search(name.text)):
             name = _Word(name.text[: listed.start()], False, name.start, name.start + listed.start())
         if name.text not in self.schema:
-            raise self.unknown(name, unknown_name("variable", name.text, self.schema.names))
+            raise self.unknown(name, unknown_name("variable", name.text, self.schema.names), self.schema.names)
         variable = self.schema[name.text]
         if listed:
             return Term(variable.name, " ".join(listed.group(1).split()), self.listed(variable))
@@ -318,7 +325,8 @@ class _LanguageParser:
         if compares and is_number and (variable.values is not None or variable.edges is not None):
             return (readings[0],)
         where = f" of {variable.name!r}"
-        raise self.unknown(word, unknown_name("category", readings[0], variable.categories, where=where))
+        error, known = unknown_name("category", readings[0], variable.categories, where=where), variable.categories
+        raise self.unknown(word, error, known)
 
 
 def _parsed_escape(match: re.Match[str]) -> str:

@@ -128,7 +128,9 @@ def read_container(path: PathName, kind: str | None = None) -> tuple[dict[str, A
     except (FileFormatError, PermissionError):
         raise
     except _FOREIGN as error:
-        raise FileFormatError(f"{shown} is not a twoway file, or is damaged: {error}") from error
+        raise FileFormatError(
+            f"{shown} is not a twoway file, or is damaged: {error}; if it holds records, fit a model first"
+        ) from error
     return header, arrays
 
 

@@ -134,7 +134,7 @@ class PopulationReport(Shown):
     def __str__(self) -> str:
         rows = [["persons", f"{self.n_persons:,}, {self.n_different:,} of them different"]]
         n_agreeing = sum(table.off < 1.0 for table in self.tables)
-        rows.append(["tables", f"{len(self.tables)}, {n_agreeing} of them off by less than one person"])
+        rows.append(["tables", f"{len(self.tables)}, {n_agreeing} of them met to within one person"])
         for number, table in enumerate(self.tables[:_MOST_LISTED]):
             rows.append(["" if number else "worst", str(table)])
         if self.exact:

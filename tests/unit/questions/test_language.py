@@ -203,6 +203,9 @@ def test_spellings(text, printed):
         ("P(vote = yes & age = 40+)", "separate conditions by ','", "yes & age"),
         ("P(region = north or east)", "list labels as in a in {x, y}", "north or east"),
         ("P(not vote = yes)", "exclude one by a != x", "not vote"),
+        ("P(rating in [4, 5])", "list labels as in a in {x, y}", "rating in [4"),
+        ("P(vote = yes given age = 40+)", "put what is known after '|'", "yes given age"),
+        ("P(born in = a, b)", "'a, b' needs these quotes", "a"),
         ("P(vote = \x1b[31m)", "no category '\\x1b[31m' of 'vote'", "\\x1b[31m"),
     ],
 )
@@ -363,3 +366,11 @@ def test_the_expectation_of_a_group_that_cannot_occur_is_none():
     found = ask(tw.JointPMF([1.0], [[[1.0], [0.0]], [[0.5], [0.5]]], schema), "E(b | a)")
     assert found["x"] == 1.5
     assert math.isnan(found["y"])
+
+
+@pytest.mark.parametrize("days", [("30.03.2024", "31.12.2023"), ("03/30/2024", "12/31/2023"), ("3-1-24", "12-1-23")])
+def test_dates_that_begin_with_the_day_are_not_compared_as_text(days):
+    schema = tw.Schema((tw.Variable("day", days),))
+    model = random_pmf(schema, 1)
+    with pytest.raises(QuestionError, match="no declared order"):
+        ask(model, f"P(day >= {days[0]})")

@@ -166,6 +166,17 @@ def test_a_variable_with_one_value_is_never_off():
     assert tw.observed(pmf, "E(x | g)").residuals(tw.ask(pmf, "E(x | g)").array) == pytest.approx([0, 0], abs=1e-9)
 
 
+def test_answers_about_three_variables_name_the_tables_that_are_off():
+    random = np.random.default_rng(0)
+    x = random.integers(0, 2, 500)
+    frame = pd.DataFrame({"x": x, "y": np.where(random.random(500) < 0.8, x, 1 - x), "z": random.integers(0, 2, 500)})
+    for rank, is_off in ((1, True), (2, False)):
+        model = tw.fit(frame, rank=rank, smoothing=0)
+        for question in ("P(x = 1 | y = 1, z = 0)", "P(x, y | z)", "E(x | y, z)"):
+            notes = printed_answer(model, question)[0]["notes"]
+            assert ["rests on 'x × y', where" in note for note in notes if "differ" in note] == [True] * is_off
+
+
 def test_a_table_near_the_model_needs_no_check_of_the_fit(monkeypatch):
     """Importing the check takes longer than an answer."""
     pmf, checked = tw.fit({"a": ["x", "y"] * 50, "b": ["u", "u", "v", "v"] * 25}, rank=1, smoothing=0), []
