@@ -208,3 +208,5 @@ def test_codes_in_files_are_counted_among_the_records_that_are_read(name, tmp_pa
     assert not [str(one.message) for one in recwarn if "no cell" in str(one.message)]
     some = tw.Records(path, missing={"trust": ["refused"]}, where="vote = 'no'", columns=["trust"])
     assert some.set_to_missing == {"trust": {"refused": 5}}
+    schema = tw.Records(path).schema  # in which these are categories
+    assert tw.Records(path, missing=missing, schema=schema).set_to_missing == {}

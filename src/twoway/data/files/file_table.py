@@ -137,7 +137,8 @@ class FileTable:
             texts = self.missing.texts(name, variable)
             known = kinds.get(name, text_files.text_kinds(variable)) | self._further_kinds
             column = pc.dictionary_encode(column)
-            if name in self.columns and (codes := texts.difference(USUAL)) and column.num_chunks:
+            codes = texts.difference(USUAL, text_files.texts_of_variable(variable))
+            if codes and name in self.columns and column.num_chunks:
                 labels = pc.utf8_trim_whitespace(column.chunk(0).dictionary)
                 is_code = pc.is_in(labels, value_set=pa.array(sorted(codes), pa.string()))
                 if pc.any(is_code).as_py():

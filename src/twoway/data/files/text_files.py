@@ -165,9 +165,9 @@ def type_text_column(
     encoded = pc.dictionary_encode(column)
     labels = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
     is_missing = pc.is_in(pc.utf8_trim_whitespace(labels), value_set=pa.array(sorted(markers), pa.string()))
-    if variable is not None:  # a category, even where it reads "NA"
-        texts = [str(label) for label in (*variable.categories, *(code for code, _ in variable.codes))]
-        is_missing = pc.and_not(is_missing, pc.is_in(labels, value_set=pa.array(texts, pa.string())))
+    # A category is one even where it reads "NA".
+    is_category = pc.is_in(labels, value_set=pa.array(texts_of_variable(variable), pa.string()))
+    is_missing = pc.and_not(is_missing, is_category)
     kept = pc.if_else(is_missing, pa.scalar(None, labels.type), labels)
     dictionary = typed_text(kept, kinds)
     if variable is not None and "text" not in kinds and dictionary is kept:
@@ -184,6 +184,11 @@ def type_text_column(
         [pa.DictionaryArray.from_arrays(chunk.indices, dictionary) for chunk in encoded.chunks],
         pa.dictionary(pa.int32(), dictionary.type),
     )
+
+
+def texts_of_variable(variable: Variable | None) -> list[str]:
+    """Return how the categories of a variable, and their codes, are written in a text file."""
+    return [] if variable is None else [str(label) for label in (*variable.categories, *dict(variable.codes))]
 
 
 def typed_text(labels: pa.Array, kinds: set[str]) -> pa.Array:
