@@ -168,7 +168,7 @@ def _contradiction_side(share: float, sides: Sequence[tuple[float, str]]) -> str
 
 def _contradicting_margins(tables: Tables) -> tuple[Ints, Ints, Floats]:
     """Return cells, tables that count them, and their shares in these; each of shape (n_margins,)."""
-    n_categories, table = max(tables.schema.n_categories, 1), np.repeat(np.arange(len(tables)), np.diff(tables.starts))
+    n_categories, table = max(tables.schema.n_categories, 1), tables.table_of_cell
     keys = [table * n_categories + cells for cells in tables.cells(np.arange(len(tables.flat))).T]
     margins, place = np.unique(np.concatenate(keys), return_inverse=True)
     counts = np.bincount(place, np.tile(tables.flat, len(keys))).astype(np.float64)

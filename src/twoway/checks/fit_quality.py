@@ -224,13 +224,12 @@ def _fit_quality_columns(
     """
     from scipy.special import chdtrc, fdtrc
 
-    n_tables, totals = len(tables), tables.weights
-    table = np.repeat(np.arange(n_tables), np.diff(tables.starts))
+    n_tables, totals, table = len(tables), tables.weights, tables.table_of_cell
 
     def sums(values: NDArray[Any]) -> Floats:
         return np.bincount(table, values, n_tables).astype(np.float64)
 
-    shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
+    shares, modelled = tables.shares, modelled_shares(pmf, tables)
     is_few = totals[table] * modelled < LEAST_EXPECTED
     few, modelled_few = sums(shares * is_few), sums(modelled * is_few)
     has_few = modelled_few > 0

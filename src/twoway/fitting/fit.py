@@ -361,8 +361,7 @@ def _fit_contradictions(pmf: JointPMF, tables: Tables, check: FitCheck | None) -
 
 def _fit_misfits(pmf: JointPMF, tables: Tables) -> tuple[TableMisfit, ...]:
     """Return how far the model is from each table, worst first."""
-    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
-    shares, modelled = tables.flat / tables.totals[table], modelled_shares(pmf, tables)
+    table, shares, modelled = tables.table_of_cell, tables.shares, modelled_shares(pmf, tables)
     kl = np.maximum(np.bincount(table, times_log(shares, shares / np.maximum(modelled, 1e-300))), 0.0)
     distances = 0.5 * np.bincount(table, np.abs(shares - modelled))
     misfits = map(TableMisfit, tables.names, tables.weights.tolist(), distances.tolist(), kl.tolist())

@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, sums_by
+from twoway.data.flat_counts import FlatCounts, checked_sets
 from twoway.data.stored_records import NO_NUMBERS
 from twoway.data.weights import weight_per_person
 from twoway.errors import DataError
@@ -30,7 +31,7 @@ _PUBLISHED = "published"
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(FlatCounts):
     """How many records show each category, and each pair of categories; effective numbers where records have weights.
 
     Of published tables that do not tell their number of records, they are shares, which add up to one.
@@ -59,28 +60,19 @@ class Counts:
     """All that was published, where that is more than two-way tables; ``flat`` has what of it is plain pairs."""
 
     def __repr__(self) -> str:
-        noun = "pairs" if self.sets.shape[1] == 2 else "triples"
+        noun = ("pairs", "triples")[self.order - 2]
         return f"Counts({len(self.sets):,} {noun} of {len(self.schema)} variables)"
 
     def __post_init__(self) -> None:
-        sets, flat, singles, n_variables = self.sets, self.flat, self.singles, len(self.schema)
-        if sets.ndim != 2 or sets.shape[1] not in (2, 3) or sets.dtype.kind not in "iu":
-            raise DataError(f"the sets of variables that were counted are {sets.dtype} of the shape {sets.shape}")
-        if sets.size and not (0 <= sets.min() <= sets.max() < n_variables and (sets[:, 1:] > sets[:, :-1]).all()):
-            raise DataError("the sets of variables that were counted are not positions of variables in order")
-        if flat.shape != (self._ends[-1],) or singles.shape not in ((0,), (self.schema.n_categories,)):
+        vars(self).update(sets=checked_sets(self.schema, "the sets of variables that were counted", self.sets))
+        flat, singles = self.flat, self.singles
+        if flat.shape != (self.starts[-1],) or singles.shape not in ((0,), (self.schema.n_categories,)):
             raise DataError(f"the counts have the shapes {flat.shape} and {singles.shape}")
         shapes = {self.people.shape, self.squares.shape}
         if shapes not in ({(0,)}, {(flat.size + singles.size,)}):
             raise DataError(f"the counts of records and of squared weights have the shapes {sorted(shapes)}")
         if not all(((own >= 0) & (own < np.inf)).all() for own in (flat, singles, self.people, self.squares)):
             raise DataError("the counts must be finite and not negative")
-
-    @cached_property
-    def _ends(self) -> Floats:
-        """Where each table ends in ``flat``, behind a 0; no number that a file may claim overflows."""
-        sizes = np.array(self.schema.sizes, dtype=np.float64)
-        return np.concatenate([[0.0], np.cumsum(sizes[self.sets].prod(axis=1))])
 
     @classmethod
     def of_tables(cls, tables: Tables, singles: Floats | None = None) -> Counts:
@@ -89,7 +81,7 @@ class Counts:
         ``singles`` are what `count_singles` returns, (3, n_categories); (1, n_categories) for records without weights.
         """
         numbers = np.ones(len(tables)) if tables.lacks_totals else tables.weights
-        scale = np.repeat(numbers / tables.totals, np.diff(tables.starts))
+        scale = tables.per_cell(numbers / tables.totals)
         pairs = tables.flat[None] * scale
         if tables.bases is not None:
             pairs = np.stack([pairs[0], tables.bases[0], tables.bases[1] * scale**2])
@@ -109,12 +101,6 @@ class Counts:
         """Whether these are shares of unknown numbers of records, as in `Tables.lacks_totals`."""
         may_be_shares = not self.singles.size and self.flat.dtype.kind == "f" and len(self.sets) > 0
         return may_be_shares and bool(np.allclose(self.totals, 1.0, rtol=1e-3))
-
-    @cached_property
-    def totals(self) -> Floats:
-        """The sum of each table's counts, shape (n_tables,)."""
-        starts = self._ends[:-1].astype(np.int64)
-        return np.asarray(np.add.reduceat(self.flat.astype(np.float64), starts) if starts.size else np.zeros(0))
 
     @property
     def tables(self) -> Tables:
@@ -142,8 +128,7 @@ class Counts:
         asked = self.schema.indices(names)
         if len(asked) == 1 and self.singles.size:
             return self._rows(self.singles, self.flat.size)[:, self.schema.cells(asked[0])]
-        holding = np.flatnonzero(np.isin(self.sets, asked).sum(axis=1) == len(asked)).tolist()
-        sums = (self.table_sums(index, asked) for index in holding)
+        sums = (self.table_sums(index, asked) for index in self.holding(asked).tolist())
         return max(sums, key=lambda each: float(each[0].sum()), default=None)
 
     @property
@@ -151,8 +136,7 @@ class Counts:
         """Of records with weights, how many show the variable seen most, whatever they weigh; None without weights."""
         if not (self.singles.size and self.people.size):
             return None
-        people = self._rows(self.singles, self.flat.size)[1]
-        return round(float(np.add.reduceat(people, self.schema.offsets[:-1]).max()))
+        return round(float(np.add.reduceat(self.single_sums[1], self.schema.offsets[:-1]).max()))
 
     @property
     def single_sums(self) -> Floats:
@@ -168,9 +152,7 @@ class Counts:
     @cached_property
     def together(self) -> Bools:
         """Which pairs of variables were counted or published together, shape (n_variables, n_variables)."""
-        together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
-        for first, second in permutations(range(self.sets.shape[1]), 2):
-            together[self.sets[:, first], self.sets[:, second]] = True
+        together = super().together
         for first, second in () if self.published is None else self.published.pairs_shown:
             together[first, second] = together[second, first] = True
         return together
@@ -207,7 +189,7 @@ class Counts:
     def table_sums(self, index: int, asked: Sequence[int]) -> Floats:
         """Return the sums of some variables, by their positions, of the table at a place, (3, …)."""
         own = self.sets[index].tolist()
-        start, end = int(self._ends[index]), int(self._ends[index + 1])
+        start, end = self.starts[index : index + 2].tolist()
         sums = self._rows(self.flat[start:end], start).reshape([3, *(self.schema.sizes[position] for position in own)])
         sums = sums_by(sums, [0, *(axis for axis, position in enumerate(own, 1) if position in asked)])
         return sums if list(asked) == sorted(asked) else sums.swapaxes(1, 2)

@@ -167,7 +167,7 @@ def _observed_in_groups(
     A condition must allow all or none of the categories of each label, which are counted at the first of them. The
     second result is whether the number of people is unknown. Without such a table, the sums are None.
     """
-    from twoway.tables.flat_counts import NO_TOTAL
+    from twoway.data.flat_counts import NO_TOTAL
 
     conditions = [condition_codes(published.schema, terms) for terms in (question.given, question.targets)]
     tables = sorted(published.holding(names), key=lambda table: -table.weight)

@@ -198,7 +198,7 @@ class CellSets:
     @staticmethod
     def _negative_entropy(tables: Tables, pair_weights: PairWeights) -> float:
         """Return the weighted mean over tables of Σ x log x."""
-        shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+        shares = tables.shares
         of_table = np.add.reduceat(times_log(shares, shares), tables.starts[:-1])
         weights = tables.weights if pair_weights == "counts" else np.ones(len(tables))
         return float((of_table * weights).sum() / weights.sum())

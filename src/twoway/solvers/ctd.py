@@ -56,7 +56,7 @@ def fit_ctd(tables: Tables, start: JointPMF, n_inner: int, loop: Loop) -> Descen
 
     schema, rank = tables.schema, start.rank
     _, prototype = lane_layout(rank)
-    shares = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+    shares = tables.shares
     # Not `@`: how BLAS adds up long vectors depends on its threads. So in all sums that go into reports.
     constant = 0.5 * float(np.square(shares).sum())
     variables = tables.sets.ravel()

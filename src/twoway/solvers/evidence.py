@@ -201,7 +201,7 @@ class PairMatrix:
         schema = tables.schema
         shares = np.zeros((schema.n_categories, schema.n_categories))
         rows, columns = tables.cells(np.arange(len(tables.flat))).T
-        shares[rows, columns] = shares[columns, rows] = tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+        shares[rows, columns] = shares[columns, rows] = tables.shares
         weights = np.zeros((len(schema), len(schema)))
         first, second = tables.sets.T
         weights[first, second] = weights[second, first] = tables.weights

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Bools, Floats, Ints, sums_by
+from twoway.data.flat_counts import flat_entries
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.solvers.em import fit_cells_by_em
@@ -28,7 +29,6 @@ from twoway.solvers.loop import Loop
 from twoway.solvers.smoothing import Smoothing
 from twoway.solvers.starts import random_start, softened_start
 from twoway.solvers.watch import Watch
-from twoway.tables.flat_counts import flat_entries
 from twoway.tables.pair_graph import PairGraph, inseparable_pairs
 from twoway.tables.tables import Tables
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.checks.fit_quality import modelled_shares
+from twoway.data.flat_counts import NOMINAL_TOTAL
 from twoway.data.records import Records
 from twoway.model.pmf import JointPMF
 from twoway.solvers.cell_sets import CellSets
@@ -27,7 +28,6 @@ from twoway.solvers.reference import best_reference_power, random_reference, ref
 from twoway.solvers.smoothing import Smoothing, SmoothingChoice, choose_smoothing
 from twoway.solvers.tree_starts import TreeShape, local_spa_start, random_tree_start, spread_start, visible_tree_start
 from twoway.solvers.watch import Watch
-from twoway.tables.flat_counts import NOMINAL_TOTAL
 from twoway.tables.tables import Tables
 
 _FIRST, _FIRST_WITHOUT = Smoothing(0.2, 0.2), Smoothing(1.0, 1.0)
@@ -288,7 +288,7 @@ class _RacingTree:
             if problem.watch.ends():
                 break
             pmf = replace(stage, times=times).solve(replace(problem, start=pmf)).pmf
-            gaps = modelled_shares(pmf, tables) - tables.flat / np.repeat(tables.totals, np.diff(tables.starts))
+            gaps = modelled_shares(pmf, tables) - tables.shares
             off = np.add.reduceat(np.abs(gaps), tables.starts[:-1]) * tables.weights
             times *= np.clip(off / max(float(off.mean()), 1e-300), 0.5, 2.0)
             times = np.clip(times / times.mean(), 1.0 / _MOST_TIMES, _MOST_TIMES)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Ints
+from twoway.data.flat_counts import flat_ranks, flat_starts
 from twoway.data.raw_columns import open_raw_columns
 from twoway.data.records import Records
 from twoway.data.scan import Scan
@@ -25,7 +26,6 @@ from twoway.errors import DataError, UnknownNameError
 from twoway.lazy_imports import ibis, pa
 from twoway.schema import Schema
 from twoway.tables.counting import CountedSets, counting_step, sets_to_count
-from twoway.tables.flat_counts import flat_ranks, flat_starts
 from twoway.tables.tables import Tables
 from twoway.text import counted
 

@@ -13,9 +13,8 @@ def table_dependence(tables: Tables) -> Floats:
     if len(tables) == 0:
         return np.zeros(0)
     schema, sets = tables.schema, tables.sets
-    table = np.repeat(np.arange(len(tables)), np.diff(tables.starts))
+    table, shares = tables.table_of_cell, tables.shares
     cells = tables.cells(np.arange(len(tables.flat)))
-    shares = tables.flat / tables.totals[table]
     information = np.bincount(table, times_log(shares, shares), len(tables))
     n_seen = []
     for axis in (0, 1):

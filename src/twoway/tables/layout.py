@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import permutations
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +13,21 @@ from numpy.typing import NDArray
 from twoway.arrays import Bools, Floats, Ints, sums_by
 from twoway.category_labels import Label
 from twoway.data.distribution import MAX_ROWS, Distribution
-from twoway.data.weights import effective_weights
-from twoway.errors import DataError, UnknownNameError
-from twoway.notebook import html_text, notebook_table
-from twoway.schema import Schema
-from twoway.tables.flat_counts import (
+from twoway.data.flat_counts import (
     NO_TOTAL,
     NOMINAL_TOTAL,
     Entry,
+    FlatCounts,
     are_flat_shares,
+    checked_sets,
     flat_ranks,
     flat_starts,
     flat_totals,
 )
+from twoway.data.weights import effective_weights
+from twoway.errors import DataError, UnknownNameError
+from twoway.notebook import html_text, notebook_table
+from twoway.schema import Schema
 from twoway.tables.pair_graph import PairGraph
 from twoway.tables.privacy import Release
 from twoway.text import counted, crossed_text, shortlist
@@ -36,7 +37,7 @@ _LEAST_COUNT, _MOST_COUNT = 1e-150, 1e150
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TableLayout:
+class TableLayout(FlatCounts):
     """Counts of sets of variables, checked when they are made; see `Tables`."""
 
     schema: Schema
@@ -51,22 +52,14 @@ class TableLayout:
     """Sets of variables that were counted but have no records together; shape (n_empty, order)."""
     bases: Floats | None = None
     number_columns: Mapping[str, str] = field(default_factory=dict)
-    starts: Ints = field(init=False)
-    """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
-    totals: Floats = field(init=False)
-    """The sum of each table's counts, shape (n_tables,); never zero."""
 
     def __post_init__(self) -> None:
-        sets, flat = self._check_sets("sets", self.sets, (2, 3)), np.asarray(self.flat, dtype=np.float64)
+        sets, flat = checked_sets(self.schema, "sets", self.sets), np.asarray(self.flat, dtype=np.float64)
         if (np.diff(flat_ranks(self.schema, sets)) <= 0).any():
             raise DataError("the rows of sets must be in lexicographic order without duplicates")
-        sizes = np.array(self.schema.sizes, dtype=np.int64)[sets]
-        if sets.size and not sizes.prod(axis=1, dtype=np.float64).max() < 2.0**62:
-            raise DataError("a table has more cells than can be counted")
-        starts = flat_starts(self.schema, sets)
-        vars(self).update(sets=sets, flat=flat, starts=starts, notes=tuple(dict.fromkeys(self.notes)))
+        vars(self).update(sets=sets, flat=flat, notes=tuple(dict.fromkeys(self.notes)))
         self._check_counts()
-        totals = flat_totals(flat, starts)
+        starts, totals = self.starts, self.totals
         weights = self._assumed_weights(totals) if self.weights is None else np.array(self.weights, dtype=np.float64)
         noise = np.zeros(len(sets)) if self.noise is None else np.array(self.noise, dtype=np.float64)
         for name, numbers in (("weights", weights), ("noise", noise)):
@@ -80,13 +73,12 @@ class TableLayout:
         is_counted = totals > 0
         for name, numbers in (("total", totals), ("weight", weights)):
             self._check_size(name, np.where(is_counted, numbers, 1.0))
-        empty = sets[~is_counted]
-        if self.empty is not None:
-            known = np.vstack([self._check_sets("empty", self.empty, (self.order,)), empty])
-            ranks, first = np.unique(flat_ranks(self.schema, known), return_index=True)
-            empty = known[first[~np.isin(ranks, flat_ranks(self.schema, sets[is_counted]))]]
+        named = sets[:0] if self.empty is None else checked_sets(self.schema, "empty", self.empty, (self.order,))
+        known = np.vstack([named, sets[~is_counted]])
+        ranks, first = np.unique(flat_ranks(self.schema, known), return_index=True)
+        empty = known[first[~np.isin(ranks, flat_ranks(self.schema, sets[is_counted]))]]
         if not is_counted.all():
-            is_counted_cell = np.repeat(is_counted, np.diff(starts))
+            is_counted_cell = self.per_cell(is_counted)
             flat, bases = flat[is_counted_cell], None if bases is None else bases[:, is_counted_cell]
             sets, totals, weights, noise = sets[is_counted], totals[is_counted], weights[is_counted], noise[is_counted]
             starts = flat_starts(self.schema, sets)
@@ -111,24 +103,6 @@ class TableLayout:
         vars(self).update(notes=(*self.notes, f"{tables} {NO_TOTAL} {usual:g} records"))
         return np.where(shares, usual, totals)
 
-    def _check_sets(self, what: str, given: Any, orders: Sequence[int]) -> NDArray[np.int32]:
-        """Return sets of variables as an array, or raise where they are not positions that ascend within a row."""
-        sets = np.array(given)
-        if sets.size and sets.dtype.kind not in "iu":
-            raise DataError(f"{what} must be positions of variables, in whole numbers; got {sets.dtype}")
-        if sets.ndim != 2 or sets.shape[1] not in orders:
-            allowed = " or ".join(f"(n_tables, {order})" for order in orders)
-            raise DataError(f"{what} must have the shape {allowed}; got {sets.shape}")
-        most = len(self.schema) - 1
-        if sets.size and not (sets.min() >= 0 and sets.max() <= most):
-            low, high = sets.min(), sets.max()
-            raise DataError(f"{what} must be positions of variables, from 0 to {most}; got {low} to {high}")
-        # Only now: a number too large for the type would become another position.
-        sets = sets.astype(np.int32)
-        if (np.diff(sets, axis=1) <= 0).any():
-            raise DataError(f"{what} must ascend within a row")
-        return sets
-
     def _check_counts(self) -> None:
         """Raise where there are not as many counts as cells, or one of them is not a valid count."""
         flat = self.flat
@@ -149,11 +123,6 @@ class TableLayout:
                 f"a table's {what} must be between {_LEAST_COUNT:g} and {_MOST_COUNT:g}; that of {names} is "
                 f"{float(numbers[wrong[0]])!r}"
             )
-
-    @property
-    def order(self) -> int:
-        """The number of variables of each table: 2 or 3."""
-        return int(self.sets.shape[1])
 
     @property
     def squares(self) -> Floats:
@@ -186,14 +155,6 @@ class TableLayout:
     @cached_property
     def _positions(self) -> dict[tuple[int, ...], int]:
         return {tuple(row): position for position, row in enumerate(self.sets.tolist())}
-
-    @cached_property
-    def together(self) -> Bools:
-        """Which pairs of variables some table has, shape (n_variables, n_variables)."""
-        together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
-        for first, second in permutations(range(self.order), 2):
-            together[self.sets[:, first], self.sets[:, second]] = True
-        return together
 
     def array(self, index: int) -> Floats:
         """Return the counts of the table at a position: a read-only view, axes in schema order."""
@@ -269,10 +230,6 @@ class TableLayout:
         variables = [self.schema.variables[position] for position in asked]
         return Distribution(variables, shares, float(self.totals[holding].max()))
 
-    def holding(self, positions: Sequence[int]) -> Ints:
-        """Return which tables have all variables at some positions."""
-        return np.flatnonzero(np.isin(self.sets, positions).sum(axis=1) == len(positions))
-
     def _no_table(self, asked: Sequence[int]) -> UnknownNameError:
         names = self.schema.names
         parts = [f"no table has {' × '.join(repr(names[position]) for position in asked)}"]
@@ -332,7 +289,7 @@ class TableLayout:
 
     def part(self, is_selected: Bools, empty: Sequence[tuple[int, ...]] = ()) -> Self:
         """Return the tables that a mask (n_tables,) selects, and some of those without a single record."""
-        is_selected_cell = np.repeat(is_selected, np.diff(self.starts))
+        is_selected_cell = self.per_cell(is_selected)
         bases = None if self.bases is None else self.bases[:, is_selected_cell]
         uncounted = np.array(empty, dtype=np.int32).reshape(-1, self.order)
         per_table = {name: getattr(self, name)[is_selected] for name in ("sets", "weights", "noise")}

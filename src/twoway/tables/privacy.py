@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats
+from twoway.data.flat_counts import flat_ranks, flat_starts
 from twoway.errors import DataError, check_number
 from twoway.notebook import Shown
 from twoway.schema import Schema
-from twoway.tables.flat_counts import flat_ranks, flat_starts
 from twoway.text import counted, shortlist
 
 if TYPE_CHECKING:

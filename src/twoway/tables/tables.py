@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label, label_array
+from twoway.data.flat_counts import NO_TOTAL, flat_entries, flat_ranks, flat_starts, flat_totals
 from twoway.data.frames import make_frame
 from twoway.data.merging import merge_schemas
 from twoway.data.weights import effective_weights
@@ -20,7 +21,6 @@ from twoway.errors import DataError, check_known
 from twoway.schema import Schema
 from twoway.storage.container import checked_content, read_container, write_container
 from twoway.tables.counting import CountedSets, count_sets
-from twoway.tables.flat_counts import NO_TOTAL, flat_entries, flat_ranks, flat_starts, flat_totals
 from twoway.tables.layout import TableLayout
 from twoway.tables.privacy import Release, TotalPrivacy, release_tables
 
@@ -339,7 +339,7 @@ class Tables(TableLayout):
         if pair_weights == "equal":
             weights = np.full(len(self), weights.sum() / max(len(self), 1))
         counted = np.flatnonzero(self.flat)
-        table = np.searchsorted(self.starts, counted, side="right") - 1
+        table = self.table_of_cell[counted]
         pointers = np.arange(0, counted.size * self.order + 1, self.order, dtype=np.int64)
         cells = self.cells(counted).astype(np.min_scalar_type(self.schema.n_categories - 1)).ravel()
         return Records.from_cells(self.schema, pointers, cells, self.flat[counted] * (weights / self.totals)[table])
@@ -366,7 +366,7 @@ class Tables(TableLayout):
             columns |= {variable: name_of_cell[cells], category: label_of_cell[cells]}
         columns["value"] = self.flat
         if not np.array_equal(self.weights, self.totals):
-            columns["weight"] = np.repeat(self.weights, np.diff(self.starts))
+            columns["weight"] = self.per_cell(self.weights)
         return make_frame(columns, library)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twoway.errors import FileFormatError
+from twoway.model.counts import Counts
 from twoway.model.pmf import JointPMF
 from twoway.model.trees import Trees
 from twoway.report import Report, Start, StopReason, TableMisfit
@@ -340,6 +341,11 @@ def test_tables_of_more_cells_than_there_are_numbers():
     object.__setattr__(schema, "sizes", (2**22,) * 3)  # so many categories would take long to write down
     with pytest.raises(ValueError, match="more cells than can be counted"):
         Tables(schema, [[0, 1, 2]], np.zeros(2**66 % 2**64))
+    with pytest.raises(ValueError, match="more cells than can be counted"):
+        Counts(schema, np.array([[0, 1, 2]]), np.zeros(2**66 % 2**64), np.zeros(0))
+    object.__setattr__(schema, "sizes", (2**31,) * 3)  # each table of 2**62 cells fits, but not all of them
+    with pytest.raises(ValueError, match="more cells than can be counted"):
+        Counts(schema, np.array([[0, 1]] * 4), np.zeros(2**64 % 2**64), np.zeros(0))
 
 
 def test_invalid_replicates_are_refused(tmp_path):

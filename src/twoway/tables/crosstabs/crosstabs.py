@@ -15,6 +15,7 @@ import numpy as np
 
 from twoway.arrays import Floats
 from twoway.category_labels import Label
+from twoway.data.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_flat_shares
 from twoway.errors import DataError, check_known, unknown_name
 from twoway.schema import Schema
 from twoway.tables.crosstabs.cells import empty_cells_notes, parse_cell, rounded_cells_unit
@@ -22,7 +23,6 @@ from twoway.tables.crosstabs.sheet_labels import sheet_label_codes
 from twoway.tables.crosstabs.sheet_sums import scale_of_sums
 from twoway.tables.crosstabs.sheet_words import MarginRole
 from twoway.tables.crosstabs.sheets import Key, Sheet, check_sheet_key, find_sheet_schema, read_sheets
-from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL, Entry, are_flat_shares
 from twoway.text import shortlist
 
 TableKind: TypeAlias = Literal["counts", "joint", "row", "column"]

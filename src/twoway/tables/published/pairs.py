@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twoway.arrays import Floats, sums_by
-from twoway.tables.flat_counts import Entry
+from twoway.data.flat_counts import Entry
 from twoway.tables.published.table import PublishedTable
 
 if TYPE_CHECKING:

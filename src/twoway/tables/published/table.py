@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from twoway.arrays import Floats, first_true, sums_by
 from twoway.category_labels import Label
+from twoway.data.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.errors import DataError, check_known
 from twoway.schema import Schema, first_duplicate
 from twoway.tables.crosstabs.cells import SUPPRESSED, Cell, is_missing_cell, parse_cell
 from twoway.tables.crosstabs.sheets import Axes, Sheet, SheetMargin, printed_sheet_numbers
-from twoway.tables.flat_counts import NO_TOTAL, NOMINAL_TOTAL
 from twoway.text import counted, crossed_text, shortlist
 
 Labels = tuple[Label, ...]

@@ -13,12 +13,12 @@ import numpy as np
 
 from twoway.arrays import Floats, first_true
 from twoway.category_labels import Label, label_key
+from twoway.data.flat_counts import flat_entries
 from twoway.errors import DataError, UnknownNameError, check_known, errors_at, near_miss
 from twoway.schema import Schema
 from twoway.storage.container import checked_content, read_container, write_container
 from twoway.tables.crosstabs.cells import empty_cells_notes
 from twoway.tables.crosstabs.sheet_labels import sheet_categories, sheet_label_codes
-from twoway.tables.flat_counts import flat_entries
 from twoway.tables.published.packing import packed_tables, unpacked_tables
 from twoway.tables.published.pairs import Codes, pairs_of_table, shares_for_pairs
 from twoway.tables.published.places import placed_counts

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Array, Bools, Floats, Ints
 from twoway.data.weights import effective_weights
+from twoway.errors import DataError
 from twoway.schema import Schema
 
 Entry = tuple[Sequence[int], Floats, float]
@@ -38,6 +41,77 @@ def flat_starts(schema: Schema, sets: NDArray[Any]) -> Ints:
 def flat_totals(flat: Floats, starts: Ints) -> Floats:
     """Return the sum of each table's counts, shape (n_tables,)."""
     return np.asarray(np.add.reduceat(flat, starts[:-1]) if len(starts) > 1 else np.zeros(0))
+
+
+def checked_sets(schema: Schema, what: str, given: Any, orders: Sequence[int] = (2, 3)) -> NDArray[np.int32]:
+    """Return sets of variables as an array, or raise where they are not positions that ascend within a row."""
+    sets = np.array(given)
+    if sets.size and sets.dtype.kind not in "iu":
+        raise DataError(f"{what} must be positions of variables, in whole numbers; got {sets.dtype}")
+    if sets.ndim != 2 or sets.shape[1] not in orders:
+        allowed = " or ".join(f"(n_tables, {order})" for order in orders)
+        raise DataError(f"{what} must have the shape {allowed}; got {sets.shape}")
+    most = len(schema) - 1
+    if sets.size and not (sets.min() >= 0 and sets.max() <= most):
+        low, high = sets.min(), sets.max()
+        raise DataError(f"{what} must be positions of variables, from 0 to {most}; got {low} to {high}")
+    # Only now: a number too large for the type would become another position.
+    sets = sets.astype(np.int32)
+    if (np.diff(sets, axis=1) <= 0).any():
+        raise DataError(f"{what} must ascend within a row")
+    # No number that a file may claim overflows.
+    if not np.array(schema.sizes, dtype=np.float64)[sets].prod(axis=1).sum() < 2.0**62:
+        raise DataError("the tables have more cells than can be counted")
+    return sets
+
+
+class FlatCounts:
+    """Counts of sets of variables, one table after the other: what `Tables` and the counts of a model share."""
+
+    schema: Schema
+    sets: NDArray[Any]
+    flat: NDArray[Any]
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Where each table's counts start in ``flat``, and the end of the last; shape (n_tables + 1,)."""
+        return flat_starts(self.schema, self.sets)
+
+    @cached_property
+    def totals(self) -> Floats:
+        """The sum of each table's counts, shape (n_tables,)."""
+        return flat_totals(self.flat.astype(np.float64, copy=False), self.starts)
+
+    @property
+    def order(self) -> int:
+        """The number of variables of each table: 2 or 3."""
+        return int(self.sets.shape[1])
+
+    @cached_property
+    def together(self) -> Bools:
+        """Which pairs of variables some table has, shape (n_variables, n_variables)."""
+        together = np.zeros((len(self.schema), len(self.schema)), dtype=bool)
+        for first, second in permutations(range(self.order), 2):
+            together[self.sets[:, first], self.sets[:, second]] = True
+        return together
+
+    def holding(self, positions: Sequence[int]) -> Ints:
+        """Return which tables have all variables at some positions."""
+        return np.flatnonzero(np.isin(self.sets, positions).sum(axis=1) == len(positions))
+
+    def per_cell(self, numbers: Array) -> Array:
+        """Return a number of each table for each of its cells, shape (n_cells,)."""
+        return np.repeat(numbers, np.diff(self.starts))
+
+    @property
+    def table_of_cell(self) -> Ints:
+        """The position of each cell's table, shape (n_cells,)."""
+        return self.per_cell(np.arange(len(self.sets)))
+
+    @property
+    def shares(self) -> Floats:
+        """The share of each cell in its table, shape (n_cells,)."""
+        return np.asarray(self.flat / self.per_cell(self.totals))
 
 
 def are_flat_shares(flat: Floats, starts: Ints) -> Bools:
