@@ -19,12 +19,11 @@ import numpy as np
 from twoway.arrays import Bools, Floats, Ints
 from twoway.data.records import Records
 from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design, replicate_degrees
-from twoway.data.weights import effective_weights, record_weights
+from twoway.data.weights import effective_weights, record_people, record_weights
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.notebook import Shown
 from twoway.schema import Variable
-from twoway.tables.counting import squares_to_count
 from twoway.text import crossed_text
 
 
@@ -62,7 +61,7 @@ class SampledRecords:
         self._opened: SampledUnits | ReplicateWeights
         if design is None:
             # A row that stands for several people is as many units, which were drawn one by one.
-            self._people = self.weights if records.people is None else np.asarray(records.people)
+            self._people = record_people(records)
             n_units, everyone = np.array([self._people.sum()]), np.arange(records.n_records)
             self._opened = SampledUnits(everyone, np.zeros(records.n_records, np.int64), n_units, np.zeros(1))
         else:
@@ -152,7 +151,7 @@ class SampledRecords:
         block, shown = self.records.as_block(), cells >= 0
         counted, squared = (
             np.bincount(cells[shown], numbers[shown], n_cells).reshape(shape).astype(np.float64)
-            for numbers in (block.n_people, squares_to_count(block))
+            for numbers in (block.n_people, block.squares)
         )
         squared = squared / float(self.weights[shown].sum()) ** 2
         return SampledTable(variables, shares.reshape(shape), covariance, degrees, counted, squared)

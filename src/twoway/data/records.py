@@ -24,6 +24,7 @@ from twoway.data.weights import (
     WeightTotals,
     is_unit_weight,
     merged_weights,
+    record_people,
     record_weights,
     scaled_weights,
     weight_per_person,
@@ -185,7 +186,7 @@ class Records:
         if any(part.weights is not None for part in parts):
             weights = np.concatenate([record_weights(part) for part in parts])
         if any(part.people is not None for part in parts):
-            people = np.concatenate([record_weights(part) if part.people is None else part.people for part in parts])
+            people = np.concatenate([record_people(part) for part in parts])
         if any(part.heads is not None for part in parts):
             heads = np.concatenate([part.as_block().n_people for part in parts])
         pointers = np.concatenate([[0], np.cumsum(lengths)])
@@ -276,7 +277,7 @@ class Records:
     @property
     def _dealt(self) -> Ints:
         """The people of each record in whole numbers, so that they can be dealt out one by one."""
-        people = np.rint(record_weights(self) if self.people is None else self.people)
+        people = np.rint(record_people(self))
         return np.clip(people, record_weights(self) > 0, _MOST_DEALT).astype(np.int64)
 
     def _part(self, n_people: Ints) -> Records:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypeVar
 import numpy as np
 
 from twoway.arrays import Array, Floats, Ints
-from twoway.data.weights import WeightTotals, is_unit_weight, record_weights
+from twoway.data.weights import WeightTotals, is_unit_weight, record_people, record_weights, squared_weights
 from twoway.schema import Schema
 
 if TYPE_CHECKING:
@@ -64,12 +64,17 @@ class Block(NamedTuple):
         people = next(array for array in (self.heads, self.people, self.weights) if array is not None)
         return np.where(self.weights > 0, people, 0.0)
 
+    @property
+    def squares(self) -> Floats:
+        """The sum of the squared weights of each record's people, (n_records,)."""
+        weights = record_weights(self)
+        return weights if self.people is None else squared_weights(weights, self.people)
+
     def scaled(self, factor: float) -> Block:
         """Return the block with weights times a factor; where its people weighed one, they do so no longer."""
         if is_unit_weight(factor):
             return self
-        weights = record_weights(self)
-        return self._replace(weights=weights * factor, people=weights if self.people is None else self.people)
+        return self._replace(weights=record_weights(self) * factor, people=record_people(self))
 
 
 class Totals(NamedTuple):

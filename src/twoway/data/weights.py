@@ -116,6 +116,11 @@ def record_weights(records: Records | Block) -> Floats:
     return np.ones(records.n_records) if records.weights is None else records.weights
 
 
+def record_people(records: Records | Block) -> Array:
+    """Return how many people each record stands for, (n_records,): what it weighs where each of them weighs one."""
+    return record_weights(records) if records.people is None else records.people
+
+
 def weight_per_person(weights: Array, people: Array) -> Floats:
     """Return what each of the people that records stand for has of their weights, 0 where there are none."""
     shares: Floats = np.divide(weights, people, out=np.zeros(np.shape(weights)), where=people > 0)

@@ -11,7 +11,7 @@ import numpy as np
 from twoway.arrays import Floats
 from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
-from twoway.data.weights import record_weights
+from twoway.data.weights import record_people, record_weights
 from twoway.model.pmf import JointPMF
 from twoway.parallel import map_in_order
 from twoway.segmentation.search import Climb, Search
@@ -111,9 +111,8 @@ def segment_count_test(
 
 def segment_count_sample(records: Records, pmf: JointPMF, random: np.random.Generator) -> Records:
     """Return other people drawn from a model, with the missing cells and the weights of these, equal ones merged."""
-    weights = record_weights(records)
-    people = np.maximum(np.rint(weights if records.people is None else records.people), 1.0)
-    each, n_people = weights / people, people.sum()
+    people = np.maximum(np.rint(record_people(records)), 1.0)
+    each, n_people = record_weights(records) / people, people.sum()
     if n_people > _MOST_PEOPLE:
         people = random.multinomial(_MOST_PEOPLE, people / n_people)
     rows = np.repeat(np.arange(records.n_records), people.astype(np.int64))

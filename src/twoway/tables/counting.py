@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twoway.arrays import Floats, Ints
-from twoway.data.weights import record_weights, squared_weights
+from twoway.data.weights import record_weights
 from twoway.errors import DataError
 from twoway.schema import Schema
 
@@ -86,14 +86,8 @@ def count_singles(source: RecordSource, threads: int | None = None) -> Floats:
 def _count_block_singles(block: Block, *, schema: Schema) -> Floats:
     begin, end, n_shown = int(block.pointers[0]), int(block.pointers[-1]), np.diff(block.pointers)
     cells = block.cells[begin:end]
-    numbers = (record_weights(block), block.n_people, squares_to_count(block))
+    numbers = (record_weights(block), block.n_people, block.squares)
     return np.array([np.bincount(cells, np.repeat(each, n_shown), schema.n_categories) for each in numbers])
-
-
-def squares_to_count(block: Block) -> Floats:
-    """Return the sum of people's squared weights of each record, (n_records,)."""
-    weights = record_weights(block)
-    return weights if block.people is None else squared_weights(weights, block.people)
 
 
 def sets_to_count(schema: Schema, order: int) -> NDArray[np.int32]:
@@ -152,7 +146,7 @@ def _count_block(
         numbers = {"plain": np.ones(1, dtype=np.uint32)}
     counts: dict[str, NDArray[Any]] = {}
     if square_step is not None:
-        squares = np.rint(squares_to_count(block) / square_step).astype(np.int64)
+        squares = np.rint(block.squares / square_step).astype(np.int64)
         counts["squares"] = _count_squares(block, squares, schema, order)
         if n_cells <= _MOST_BASES:
             numbers |= {"heads": np.rint(block.n_people).astype(np.int64), "square": squares}
