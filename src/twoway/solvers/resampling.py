@@ -16,7 +16,7 @@ import numpy as np
 from twoway.arrays import Floats, Ints, sums_by
 from twoway.data.records import Records
 from twoway.data.survey_design import Design, ReplicateWeights, SampledUnits, opened_design
-from twoway.data.weights import record_weights
+from twoway.data.weights import record_people, record_weights
 from twoway.datasets.synthetic import draw_records
 from twoway.model.pmf import JointPMF
 from twoway.report import Report
@@ -55,36 +55,34 @@ def sample_as_fitted(report: Report | None, schema: Schema) -> SetsOf:
     return lambda evidence: evidence.tree_sets(edges or None)
 
 
-def resampled_sets(records: Records, sets_of: SetsOf) -> CellSets:
-    """Return what a sample is fitted to, in one thread."""
-    return sets_of(Evidence(records.schema, records=records, threads=1))
-
-
 class RecordResampling:
     """Draws people with replacement from the records, each with their weight: records get counts, none is copied."""
 
     def __init__(self, records: Records, sets_of: SetsOf = lambda evidence: evidence.sets) -> None:
-        self._records = records = records.for_fit()
-        self._sets_of = sets_of
-        weights = record_weights(records)
-        self._people = weights if records.people is None else records.people
-        self._each = weights / self._people
+        self._records, self._sets_of = records.for_fit(), sets_of
+        self._people = record_people(self._records)
+        self._each = record_weights(self._records) / self._people
 
     def original(self) -> CellSets:
-        """Return the records themselves."""
-        return resampled_sets(self._records, self._sets_of)
+        """Return what a model is fitted to: the records themselves."""
+        return self._sets(self._records)
 
     def draw(self, seed: int, number: int) -> CellSets:
+        """Return what a model is fitted to in another sample."""
+        return self._sets(self._sample(seed, number))
+
+    def _sample(self, seed: int, number: int) -> Records:
         """Return as many people, drawn with replacement."""
         random = np.random.default_rng([seed, number])
         n_people = self._people.sum()
         drawn = random.multinomial(max(1, round(n_people)), self._people / n_people)
-        sample = self._records.reweighted(drawn.astype(np.float64) * self._each)
-        return resampled_sets(sample, self._sets_of)
+        return self._records.reweighted(drawn.astype(np.float64) * self._each)
+
+    def _sets(self, records: Records) -> CellSets:
+        return self._sets_of(Evidence(records.schema, records=records, threads=1))
 
 
-@dataclass(frozen=True, eq=False)
-class DesignResampling:
+class DesignResampling(RecordResampling):
     """Records whose weights vary as they do between samples of a design.
 
     Units of a stratum resemble each other less than the records of a unit do, so that a sample of clusters says
@@ -98,37 +96,24 @@ class DesignResampling:
     its kind says.
     """
 
-    records: Records
-    weights: Floats
-    """(n_records,), in units of an effective record, as in the fit."""
-    weights_of: WeightsOf
     scales: Floats
     """What the squared deviation of each sample counts in a variance."""
     degrees: int
     """The degrees of freedom of that variance."""
-    sets_of: SetsOf
 
-    @classmethod
-    def of(cls, design: Design, records: Records, n: int, sets_of: SetsOf) -> DesignResampling:
-        """Return ``n`` samples of a design from records in the order of its entries; or its replicate weights."""
+    def __init__(self, design: Design, records: Records, n: int, sets_of: SetsOf) -> None:
+        """Prepare ``n`` samples of a design from records in the order of its entries; or its replicate weights."""
         opened, unit = opened_design(design, records), records.weight_totals.unit
-        weights = record_weights(records) / unit
+        self._entries, weights = records, record_weights(records) / unit
+        self._records, self._sets_of = records.reweighted(weights).with_say(), sets_of
         if isinstance(opened, ReplicateWeights):
             samples: tuple[WeightsOf, Floats] = lambda _, number: opened.weights[:, number] / unit, opened.scales
         else:
-            samples = cls._of_units(opened, weights, n)
-        return cls(records, weights, *samples, opened.degrees, sets_of)
+            samples = self._of_units(opened, weights, n)
+        (self._weights_of, self.scales), self.degrees = samples, opened.degrees
 
-    def original(self) -> CellSets:
-        """Return the records themselves."""
-        return self._sets(self.weights)
-
-    def draw(self, seed: int, number: int) -> CellSets:
-        """Return another sample."""
-        return self._sets(self.weights_of(seed, number))
-
-    def _sets(self, weights: Floats) -> CellSets:
-        return resampled_sets(self.records.reweighted(weights).with_say(), self.sets_of)
+    def _sample(self, seed: int, number: int) -> Records:
+        return self._entries.reweighted(self._weights_of(seed, number)).with_say()
 
     @staticmethod
     def _of_units(units: SampledUnits, weights: Floats, n_samples: int) -> tuple[WeightsOf, Floats]:
@@ -198,8 +183,7 @@ class TableResampling:
 
     def _of_shares(self, shares: list[Floats]) -> Tables:
         tables = self._tables
-        weights = np.repeat(tables.weights, np.diff(tables.starts))
-        flat = np.concatenate([share.ravel() for share in shares]) * weights
+        flat = np.concatenate([share.ravel() for share in shares]) * tables.per_cell(tables.weights)
         return Tables(tables.schema, tables.sets, flat, tables.weights)
 
     def _apart(self, random: np.random.Generator) -> list[Floats]:

@@ -186,7 +186,7 @@ def _mixture_to_replicate(pmf: JointPMF, source: Any) -> VisibleMixture | None:
 
 def _replicate_sampling(
     pmf: JointPMF, source: Any, n: int, n_records: float | None, design: Design | None
-) -> tuple[Resampling | DesignResampling, float]:
+) -> tuple[Resampling, float]:
     if isinstance(source, Tables):
         pmf.schema.check_same(source.schema, "the tables and the model have different variables")
         if len(source) == 0:
@@ -197,7 +197,7 @@ def _replicate_sampling(
         raise DataError(f"none of the {records.n_records} records has an observed cell; there is nothing to draw from")
     sets_of = sample_as_fitted(pmf.report, pmf.schema)
     if design is not None:
-        return DesignResampling.of(design, records, n, sets_of), _TOL_RECORDS
+        return DesignResampling(design, records, n, sets_of), _TOL_RECORDS
     return RecordResampling(records, sets_of), _TOL_RECORDS
 
 
