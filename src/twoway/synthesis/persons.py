@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twoway.arrays import Bools, Floats, Ints
+from twoway.arrays import Bools, Floats
 from twoway.data.coding import compressed_codes
 from twoway.data.records import Records
 from twoway.errors import DataError
@@ -17,6 +17,7 @@ from twoway.model.imputation import imputed_codes
 from twoway.model.pmf import JointPMF
 from twoway.schema import Schema
 from twoway.synthesis.targets import Codes, Target
+from twoway.tables.published.rules import Rule, contradicted_cell, listed_rules
 
 # Draws from the model: as many as persons, within these limits; and in all tables together, for the memory they take.
 _FEWEST_DRAWS, _MOST_DRAWS = 200_000, 2_000_000
@@ -24,9 +25,6 @@ _MOST_CELLS = 6 * 10**7
 # A cell with persons has at least this number of draws, or its share of all draws: with fewer different ones, its
 # number could be reached only at the cost of other tables.
 _LEAST_PER_CELL = 30
-
-Rule = dict[int, Ints]
-"""Categories, by the position of each variable, that no person has all at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,37 +48,21 @@ class Persons:
         return cls(np.ascontiguousarray(codes[:, first]), np.bincount(place.ravel(), draws).astype(np.float64))
 
 
-def parse_person_rules(schema: Schema, impossible: Iterable[Event]) -> list[Rule]:
-    """Return rules about combinations of categories that no person has."""
-    if not isinstance(impossible, Sequence):
-        raise DataError(
-            "impossible must be a list of mappings, such as [{'age': '0-14', 'marital': 'married'}]; "
-            f"got {type(impossible).__name__}"
-        )
-    rules = [parse_event(schema, event) for event in impossible]
-    if not all(rules):
-        raise DataError("an impossible combination names no category, so that nobody would be possible")
-    return rules
-
-
-def check_person_rules(
-    schema: Schema, rules: Sequence[Rule], events: Sequence[Event], targets: Sequence[Target]
-) -> None:
-    """Raise where a table has persons in a cell that a rule excludes."""
-    for rule, event in zip(rules, events, strict=True):
+def parse_person_rules(schema: Schema, impossible: Iterable[Event], targets: Sequence[Target]) -> list[Rule]:
+    """Return rules about combinations of categories that no person has; raise where a table has persons with one."""
+    rules: list[Rule] = []
+    for event in listed_rules(impossible):
+        rule = {position: frozenset(codes.tolist()) for position, codes in parse_event(schema, event).items()}
+        if not rule:
+            raise DataError("an impossible combination names no category, so that nobody would be possible")
         for target in targets:
-            if not rule or not set(rule) <= set(target.variables):
-                continue
-            allowed = (rule.get(position, np.arange(schema.sizes[position])) for position in target.variables)
-            excluded = np.zeros(target.cell_of.shape, dtype=bool)
-            excluded[np.ix_(*allowed)] = True
-            is_open = np.bincount(target.cell_of[~excluded & (target.cell_of >= 0)], minlength=len(target.low)) > 0
-            if (against := np.flatnonzero(~is_open & (target.low > 0))).size:
-                worst = int(against[target.low[against].argmax()])
+            if (cell := contradicted_cell(rule, target.variables, target.cell_of, target.low)) is not None:
                 raise DataError(
                     f"the rule {describe_event(event)} contradicts the table {target.name(schema)}, which has "
-                    f"{target.low[worst]:,.1f} persons with {target.describe(schema, worst)}"
+                    f"{target.low[cell]:,.1f} persons with {target.describe(schema, cell)}"
                 )
+        rules.append(rule)
+    return rules
 
 
 def draw_persons(
@@ -106,7 +88,7 @@ def _excluded_persons(codes: Codes, targets: Sequence[Target], rules: Sequence[R
     """Return which persons are excluded, by a rule or because a table has nobody in their cell; (n_persons,)."""
     excluded = np.zeros(codes.shape[1], dtype=bool)
     for rule in rules:
-        excluded |= np.all([np.isin(codes[position], categories) for position, categories in rule.items()], axis=0)
+        excluded |= np.all([np.isin(codes[position], [*categories]) for position, categories in rule.items()], axis=0)
     for target in targets:
         empty = np.append(target.high <= 0, False)  # -1, outside of the table, finds the last
         excluded |= empty[target.cells(codes)]

@@ -25,9 +25,10 @@ from twoway.report import Monitor
 from twoway.schema import Schema
 from twoway.solvers.watch import Watch
 from twoway.synthesis.exact import settle_exact_margins
-from twoway.synthesis.persons import Rule, check_person_rules, draw_persons, parse_person_rules
+from twoway.synthesis.persons import draw_persons, parse_person_rules
 from twoway.synthesis.targets import Target, TargetCells, published_targets, table_targets
 from twoway.synthesis.weights import rake_weights, round_weights
+from twoway.tables.published.rules import Rule
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
 from twoway.text import aligned_text, counted, crossed_text, printable
@@ -280,9 +281,7 @@ def population(
     with Watch.showing(monitor) as watch:
         pmf = _population_model(source, seed, threads, watch)
         targets, known_rules, lacking = _population_targets(source, pmf, tables, n, margins)
-        rules = parse_person_rules(pmf.schema, impossible)
-        check_person_rules(pmf.schema, rules, impossible, targets)
-        rules += known_rules
+        rules = [*parse_person_rules(pmf.schema, impossible, targets), *known_rules]
         rng = np.random.default_rng([seed, 0])
         watch.counting("drawing", 1)(0)
         persons = draw_persons(pmf, targets, rules, n, rng)
@@ -309,7 +308,7 @@ def _population_model(source: Any, seed: int, threads: int | None, watch: Watch)
 
 def _population_targets(
     source: Any, pmf: JointPMF, tables: Tables | PublishedTables | None, n: int, exact: list[Names]
-) -> tuple[list[Target], list[Rule], float]:
+) -> tuple[list[Target], Sequence[Rule], float]:
     """Return what the population must agree with, and the combinations that tables say nobody has.
 
     And the share of people that a table may lack, where the tables count different people.
@@ -320,8 +319,7 @@ def _population_targets(
         tables = pmf.counts.published
     if isinstance(tables, PublishedTables):
         pmf.schema.check_same(tables.schema, "the tables must have the same variables and categories as the model")
-        rules = [{position: np.array(sorted(codes)) for position, codes in rule.items()} for rule in tables.rules]
-        return published_targets(tables, n, [*tables.exact, *exact]), rules, 0.0
+        return published_targets(tables, n, [*tables.exact, *exact]), tables.rules, 0.0
     if tables is not None:
         pmf.schema.indices(tables.schema.names)  # `recoded` would leave out tables of unknown variables
         return table_targets(tables.recoded(pmf.schema), n, exact), [], _share_lacking(tables)

@@ -14,7 +14,7 @@ from twoway.arrays import Bools, Floats, Ints, sums_by
 from twoway.errors import DataError
 from twoway.model.events import Names
 from twoway.schema import Schema
-from twoway.tables.published.places import TablePlaces, placed_counts
+from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.table import PublishedTable
 from twoway.tables.published.tables import PublishedTables
 from twoway.tables.tables import Tables
@@ -231,9 +231,8 @@ def published_targets(published: PublishedTables, n: int, exact: Iterable[Names]
 
 
 def _complete_target(published: PublishedTables, table: PublishedTable, n: int) -> Target:
-    positions, counts = published.schema.indices(table.variables), placed_counts(published, table)
-    order = np.argsort(positions)
-    return Target.of_counts(sorted(positions), counts.transpose(order), n, table.weight)
+    places = TablePlaces.of(published, table)
+    return Target.of_counts(places.variables, table.counts.ravel()[places.cell_of], n, table.weight)
 
 
 def _published_target(published: PublishedTables, table: PublishedTable, n: int, n_people: float) -> Target:

@@ -75,11 +75,3 @@ def sums_of_groups(blocks: Ints | None, *numbers: NDArray[Any]) -> list[Floats]:
     """Return, for each cell of a table, the sum of numbers over its group; over the table where there are none."""
     groups = np.zeros(numbers[0].size, dtype=np.int64) if blocks is None else blocks
     return [np.bincount(groups, own.ravel())[groups].astype(np.float64) for own in numbers]
-
-
-def placed_counts(published: PublishedTables, table: PublishedTable) -> Floats:
-    """Return the counts of a plain table with its categories in the order of the schema."""
-    counts = np.zeros([len(published.schema[name]) for name in table.variables])
-    fine = [[codes[0] for codes in published.axis_codes(table, axis)] for axis in range(counts.ndim)]
-    counts[np.ix_(*fine)] = table.counts
-    return counts

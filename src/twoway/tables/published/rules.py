@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from twoway.arrays import Floats
 from twoway.errors import DataError
 
 Rule = Mapping[int, frozenset[int]]
@@ -13,6 +18,31 @@ Box = dict[int, frozenset[int]]
 """For the position of each variable that is restricted, the categories that it may have."""
 
 _MOST_BOXES = 64
+
+
+def listed_rules(impossible: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """Return rules about combinations that nobody has, each a mapping of names of variables to labels."""
+    rules = [*impossible] if isinstance(impossible, Iterable) else [impossible]
+    if not all(isinstance(rule, Mapping) for rule in rules):
+        raise DataError(
+            "impossible must be a list of mappings, such as [{'age': '0-14', 'marital': 'married'}]; "
+            f"got {impossible!r}"
+        )
+    return rules
+
+
+def contradicted_cell(rule: Rule, variables: Sequence[int], cell_of: NDArray[np.int32], low: Floats) -> int | None:
+    """Return the cell with the most people of those that a rule excludes; None where these have nobody.
+
+    ``cell_of`` has an axis for each of a table's variables, and ``low`` is the least number of people in each cell.
+    """
+    if not rule.keys() <= {*variables}:
+        return None
+    excluded = ([*rule.get(position, range(n))] for position, n in zip(variables, cell_of.shape, strict=True))
+    allowed = cell_of.copy()
+    allowed[np.ix_(*excluded)] = -1
+    against = np.where(np.isin(np.arange(low.size), allowed), 0.0, low.ravel())
+    return int(against.argmax()) if against.max(initial=0.0) > 0 else None
 
 
 def possible_boxes(sizes: Sequence[int], rules: Sequence[Rule]) -> tuple[Box, ...]:

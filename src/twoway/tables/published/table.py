@@ -196,7 +196,7 @@ class PublishedTable:
         check_known("kind of numbers", ["counts", "shares"], kind)
         check_known("variable", names, *asked, where=f" to be given in table {called}")
         sheet = read_published_numbers(called, names, numbers, symbols or {})
-        universe = {key: published_labels(labels) for key, labels in (within or {}).items()}
+        universe = named_labels(within or {})
         if kind == "shares" or asked:
             axes = tuple(map(names.index, asked))
             base = sheet.base(axes, "unweighted", "base")
@@ -247,6 +247,11 @@ def published_labels(given: Any) -> tuple[Any, ...]:
     """Return one label or several, or one name."""
     is_one = isinstance(given, str) or not isinstance(given, Iterable)
     return (given,) if is_one else tuple(given)
+
+
+def named_labels(given: Mapping[Any, Any]) -> dict[Any, Labels]:
+    """Return one label or several for each name."""
+    return {name: published_labels(labels) for name, labels in given.items()}
 
 
 def read_published_numbers(name: str, variables: tuple[str, ...], numbers: Any, symbols: Mapping[str, str]) -> Sheet:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from twoway.arrays import Floats, first_true
+from twoway.arrays import Floats
 from twoway.category_labels import Label, label_key
 from twoway.data.flat_counts import flat_entries
 from twoway.errors import DataError, UnknownNameError, check_known, errors_at, near_miss
@@ -21,10 +21,10 @@ from twoway.tables.crosstabs.cells import empty_cells_notes
 from twoway.tables.crosstabs.sheet_labels import sheet_categories, sheet_label_codes
 from twoway.tables.published.packing import packed_tables, unpacked_tables
 from twoway.tables.published.pairs import Codes, pairs_of_table, shares_for_pairs
-from twoway.tables.published.places import placed_counts
+from twoway.tables.published.places import TablePlaces
 from twoway.tables.published.ranges import in_order_of_ranges
-from twoway.tables.published.rules import Box, Rule, possible_boxes
-from twoway.tables.published.table import Labels, PublishedMean, PublishedTable, published_labels
+from twoway.tables.published.rules import Box, Rule, contradicted_cell, listed_rules, possible_boxes
+from twoway.tables.published.table import Labels, PublishedMean, PublishedTable, named_labels, published_labels
 from twoway.tables.tables import Tables
 from twoway.text import counted, crossed_text, shortlist
 
@@ -113,12 +113,9 @@ class PublishedTables:
         own = [table for source in tables for table in as_published_tables(source)]
         if not own:
             raise DataError("there is no table; at least one is needed")
-        coarse = {
-            name: {label: tuple(members) for label, members in labels.items()}
-            for name, labels in (groups or {}).items()
-        }
+        coarse = {name: named_labels(labels) for name, labels in (groups or {}).items()}
         schema = find_published_schema(own, coarse) if schema is None else schema
-        rules = tuple({name: published_labels(wanted) for name, wanted in rule.items()} for rule in impossible)
+        rules = tuple(map(named_labels, listed_rules(impossible)))
         return cls(schema, tuple(own), tuple(means), coarse, rules, tuple(map(published_labels, exact)))
 
     def __post_init__(self) -> None:
@@ -134,8 +131,7 @@ class PublishedTables:
             self.schema.indices(names)
             if not any(set(names) <= set(table.variables) for table in self.tables):
                 raise DataError(f"exact: no table has {crossed_text(names)}")
-        for rule, named in zip(self.rules, self.impossible, strict=True):
-            self._check_rule(rule, named)
+        self._check_rules()
 
     def codes(self, name: str, label: Label) -> Codes:
         """Return the categories, by position, that a label of a variable stands for."""
@@ -193,26 +189,22 @@ class PublishedTables:
         """Disjoint products of categories that make up all that is possible."""
         return possible_boxes(self.schema.sizes, self.rules)
 
-    def _check_rule(self, rule: Rule, named: Mapping[str, Labels]) -> None:
+    def _check_rules(self) -> None:
         """Raise where a rule has one variable only, or a table counts people that it says cannot be."""
-        if len(rule) < 2:
-            raise DataError(f"an impossible combination needs two variables or more; got {dict(named)!r}")
-        for table in self.tables:
-            positions = self.schema.indices(table.variables)
-            if not set(rule) <= set(positions):
-                continue
-            inside = [
-                [position not in rule or set(codes) <= rule[position] for codes in self.axis_codes(table, axis)]
-                for axis, position in enumerate(positions)
-            ]
-            is_ruled = np.zeros(table.counts.shape, dtype=bool)
-            is_ruled[np.ix_(*inside)] = True
-            if (cell := first_true(is_ruled & (table.low > 0))) is not None:
-                labels = [table.categories[axis][code] for axis, code in enumerate(cell)]
-                raise DataError(
-                    f"{table.place(cell)}: it counts {table.counts[cell]:g} people with {shortlist(labels)}, which is "
-                    f"declared impossible: {dict(named)!r}"
-                )
+        if alone := [named for named in self.impossible if len(named) < 2]:
+            raise DataError(f"an impossible combination needs two variables or more; got {dict(alone[0])!r}")
+        for rule, named in zip(self.rules, self.impossible, strict=True):
+            for table in self.tables:
+                if not named.keys() <= {*table.variables}:
+                    continue
+                places = TablePlaces.of(self, table)
+                if (cell := contradicted_cell(rule, places.variables, places.cell_of, table.low)) is not None:
+                    index = tuple(map(int, np.unravel_index(cell, table.counts.shape)))
+                    labels = [table.categories[axis][code] for axis, code in enumerate(index)]
+                    raise DataError(
+                        f"{table.place(index)}: it counts {table.counts[index]:g} people with {shortlist(labels)}, "
+                        f"which is declared impossible: {dict(named)!r}"
+                    )
 
     def __len__(self) -> int:
         return len(self.tables)
@@ -237,7 +229,7 @@ class PublishedTables:
         self, *, impossible: Iterable[Mapping[str, Any]] = (), exact: Iterable[str | Sequence[str]] = ()
     ) -> PublishedTables:
         """Return the same with more rules: combinations that nobody has, and tables that must hold exactly."""
-        rules = tuple({name: published_labels(wanted) for name, wanted in rule.items()} for rule in impossible)
+        rules = tuple(map(named_labels, listed_rules(impossible)))
         return replace(self, impossible=(*self.impossible, *rules), exact=(*self.exact, *map(published_labels, exact)))
 
     @property
@@ -283,11 +275,8 @@ class PublishedTables:
 
     def triples(self) -> Tables:
         """Return the plain three-way tables."""
-        entries = [
-            (positions, placed_counts(self, table), table.weight)
-            for table in self.plain
-            if len(positions := self.schema.indices(table.variables)) == 3
-        ]
+        own = [(TablePlaces.of(self, table), table) for table in self.plain if len(table.variables) == 3]
+        entries = [(places.variables, table.counts.ravel()[places.cell_of], table.weight) for places, table in own]
         return Tables(self.schema, *flat_entries(3, entries))
 
     def margin_of(self, name: str) -> tuple[list[Codes], Floats]:

@@ -195,6 +195,8 @@ def test_categories_are_the_finest_and_groups_stand_for_several():
             "two of its",
         ),
         ({"impossible": [{"age": "0-14"}]}, "two variables"),
+        ({"impossible": {"age": "0-14", "works": "yes"}}, "must be a list of mappings"),
+        ({"impossible": ["age"]}, r"must be a list of mappings.*got \['age'\]"),
         ({"impossible": [{"age": "15-64", "sex": "m"}]}, "300"),
         ({"impossible": [{"age": "15-64", "sexes": "m"}]}, "sexes"),
         ({"exact": [("age", "vote")]}, "vote"),
