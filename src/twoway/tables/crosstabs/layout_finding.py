@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -121,14 +121,21 @@ def _find_region_layout(region: Region, kind: TableKind | None) -> tuple[list[Ta
         evidence, fail = partial(_is_one_whole, region, others, is_rows), partial(region.fail_line, is_rows)
         sides.append(split_lines(lines, evidence, fail))
     kind = find_kind(region, sides, kind)
-    name_groups(region, n_labels, [side.groups for side in sides])
+    name_groups(region, n_labels, sides)
     total = next((n for text in region.all_titles if (n := records_of_title(text))), None)
     area = next(filter(None, map(area_of_title, reversed(region.all_titles))), "")
     blocks = [
         TableBlock(kind, rows, columns, row_roles, column_roles, total=total, area=area, letters=region.letters)
-        for (rows, row_roles), (columns, column_roles) in product(*(side.parts() for side in sides))
+        for (rows, row_roles), (columns, column_roles) in product(*map(_layout_parts, sides))
     ]
     return blocks, ""
+
+
+def _layout_parts(groups: list[LineGroup]) -> Iterator[tuple[tuple[TableLines, ...], dict[int, Role]]]:
+    """Yield all groups with their roles together, or one by one where groups have totals or bases of their own."""
+    is_together = all(group.roles == groups[0].roles for group in groups)
+    for part in [groups] if is_together else [[group] for group in groups]:
+        yield tuple(group.table_lines for group in part), dict(sorted(part[0].roles.items()))
 
 
 def _find_layout_totals(region: Region, down: list[Line], across: list[Line]) -> None:
@@ -239,7 +246,7 @@ def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> 
             line.path = line.path[n_shared:]
             line.role = None if line.path else "total"
         mark_parent_lines(lines)
-        groups, roles = split_lines(lines, lambda _: True, partial(region.fail_line, False))
+        groups = split_lines(lines, lambda _: True, partial(region.fail_line, False))
         if len(groups) != 1:
             return None
         group = groups[0]
@@ -252,14 +259,14 @@ def _find_wide_layout(region: Region, n_labels: int, columns: Sequence[int]) -> 
             near = _layout_near_sum(numbers, rows, paths, place)
             problem = f"{names[place]!r} is neither a cell nor the sum of cells{near}"
             raise region.fail(f"{problem}: say what it is, or skip its column", column=columns[place])
-        lines_of = [(column, path) for column, path in zip(columns, paths, strict=True) if path is not None]
-        roles = {column: "total" for column, path in lines_of if not any(path)}
-        group = LineGroup([None] * depth, [(column, path) for column, path in lines_of if any(path)])
+        path_of = {column: path for column, path in zip(columns, paths, strict=True) if path is not None}
+        group = LineGroup([None] * depth, {column: path for column, path in path_of.items() if any(path)})
+        group.roles = {column: "total" for column in path_of if column not in group.paths}
     name_groups(region, 1, [[], [group]], stem=True)
     area = corner or "area"
     skipped: dict[int, Role] = {row: "skip" for row in region.body if row not in rows}
     down = TableLines((area,), tuple(rows), labels=(0,))
-    return [TableBlock("counts", (down,), (group.table_lines,), skipped, roles)], area
+    return [TableBlock("counts", (down,), (group.table_lines,), skipped, group.roles)], area
 
 
 def _layout_near_sum(numbers: Floats, rows: Sequence[int], paths: Sequence[tuple[str, ...] | None], place: int) -> str:

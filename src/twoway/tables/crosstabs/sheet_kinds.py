@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
 from twoway.arrays import Floats, sums_by
 from twoway.tables.crosstabs.crosstabs import TableKind
-from twoway.tables.crosstabs.sheet_lines import LineGroup, LineGroups
+from twoway.tables.crosstabs.sheet_lines import LineGroup
 from twoway.tables.crosstabs.sheet_regions import Region
 from twoway.tables.crosstabs.sheet_sums import adds_up
 from twoway.tables.crosstabs.sheet_titles import kind_of_title
@@ -21,9 +21,9 @@ _GIVEN: dict[TableKind, Axes] = {"row": (0,), "column": (1,), "joint": ()}
 _CHOOSE = re.compile(r"appl(y|ies)|select|several|multiple|mention|choose", re.IGNORECASE)
 
 
-def find_kind(region: Region, sides: Sequence[LineGroups], declared: TableKind | None) -> TableKind:
+def find_kind(region: Region, sides: Sequence[list[LineGroup]], declared: TableKind | None) -> TableKind:
     """Return the kind of numbers of a region, and mark the groups of rows of which people could choose several."""
-    rows, columns = (side.groups for side in sides)
+    rows, columns = sides
     titles = " ".join((*region.all_titles, *(region.grid.cells[row][0] for row in region.header)))
     # For each kind, whether each group of rows adds up to 100.
     numbers = [[region.numbers(group.inner, other.inner) for other in columns] for group in rows]
@@ -55,16 +55,17 @@ def find_kind(region: Region, sides: Sequence[LineGroups], declared: TableKind |
 
 
 def _kind_by_sums(
-    region: Region, sides: Sequence[LineGroups], adding: Sequence[TableKind], is_choice: bool
+    region: Region, sides: Sequence[list[LineGroup]], adding: Sequence[TableKind], is_choice: bool
 ) -> TableKind:
     """Return the kind that neither the user nor a title gives; ``adding`` are those that add up to 100."""
-    rows, columns = (side.groups for side in sides)
+    rows, columns = sides
     if len(adding) > 1:
         raise region.fail('rows and columns both add up to 100: say kind = "row" or kind = "column"')
-    texts = [region.grid.cells[row][column] for row, column in product(*(side.at for side in sides))]
+    places = (chain.from_iterable(group.paths for group in side) for side in sides)
+    texts = [region.grid.cells[row][column] for row, column in product(*places)]
     is_percent = any("%" in text for text in texts)
     if adding:
-        has_base = any(role in ("base", "unweighted") for side in sides for role in side.roles.values())
+        has_base = any(role in ("base", "unweighted") for group in chain(*sides) for role in group.roles.values())
         if is_percent or has_base or any("." in text for text in texts):
             return adding[0]
         if not region.titles and region.body[0] == 1 and len(rows) == len(columns) == 1:
@@ -86,11 +87,11 @@ def _kind_by_sums(
     raise region.fail("the percentages add up to 100 neither in rows, nor in columns, nor all together")
 
 
-def _check_kind_signs(region: Region, sides: Sequence[LineGroups]) -> None:
+def _check_kind_signs(region: Region, sides: Sequence[list[LineGroup]]) -> None:
     """Raise with the place of a percentage over 100, or of a row without percent signs."""
-    for rows, columns in product(*(side.groups for side in sides)):
-        for row, _ in rows.lines:
-            texts = {column: region.grid.cells[row][column] for column, _ in columns.lines}
+    for rows, columns in product(*sides):
+        for row in rows.paths:
+            texts = {column: region.grid.cells[row][column] for column in columns.paths}
             if not any("%" in text for text in texts.values()):
                 raise region.fail(
                     "it has no percent signs, unlike other lines: say in a layout whether it is a base", row

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from twoway.errors import DataError
 from twoway.schema import first_duplicate
@@ -33,44 +32,27 @@ class LineGroup:
     """Lines of the same variables; names that the sheet does not give beside the lines are None."""
 
     names: list[str | None]
-    lines: list[tuple[int, Path]] = field(default_factory=list)
+    paths: dict[int, Path]
+    """The category of each variable for each line, empty for all of them (a subtotal)."""
     roles: dict[int, Role] = field(default_factory=dict)
+    """What other lines are, those that belong to all groups too."""
     several: bool = False
     """Whether people could choose several of the categories."""
 
     def labels(self, depth: int) -> list[str]:
         """Return the categories of one of the variables."""
-        return list(dict.fromkeys(path[depth] for _, path in self.lines if path[depth]))
+        return list(dict.fromkeys(path[depth] for path in self.paths.values() if path[depth]))
 
     @property
     def inner(self) -> list[int]:
         """The lines that are no subtotals."""
-        return [at for at, path in self.lines if all(path)]
+        return [at for at, path in self.paths.items() if all(path)]
 
     @property
     def table_lines(self) -> TableLines:
         """The lines as a layout has them, once all variables have a name."""
-        at, categories = zip(*sorted(self.lines), strict=True)
+        at, categories = zip(*sorted(self.paths.items()), strict=True)
         return TableLines(tuple(map(str, self.names)), at, categories, several=self.several)
-
-
-class LineGroups(NamedTuple):
-    """The groups of all rows, or of all columns, and the roles of lines that belong to every group."""
-
-    groups: list[LineGroup]
-    roles: dict[int, Role]
-
-    @property
-    def at(self) -> list[int]:
-        """The positions of all lines of categories."""
-        return [at for group in self.groups for at, _ in group.lines]
-
-    def parts(self) -> Iterator[tuple[tuple[TableLines, ...], dict[int, Role]]]:
-        """Yield all groups with their roles together, or one by one where groups have totals or bases of their own."""
-        is_together = not any(group.roles for group in self.groups)
-        for groups in [self.groups] if is_together else [[group] for group in self.groups]:
-            roles = {**self.roles, **{at: role for group in groups for at, role in group.roles.items()}}
-            yield tuple(group.table_lines for group in groups), dict(sorted(roles.items()))
 
 
 def clean_line_label(text: str) -> str:
@@ -120,16 +102,16 @@ def mark_parent_lines(lines: list[Line]) -> None:
             line.role = "total"
 
 
-def split_lines(lines: Sequence[Line], evidence: Evidence, fail: Fail) -> LineGroups:
-    """Return the groups of lines, each with its variables, and the roles of lines that belong to all of them."""
+def split_lines(lines: Sequence[Line], evidence: Evidence, fail: Fail) -> list[LineGroup]:
+    """Return the groups of lines, each with its variables."""
     plain = [line for line in lines if line.role is None]
     alone = [line for line in lines if line.role == "total" and not line.path]
     if not plain and len(alone) == 1:  # a topline: numbers of everybody
         roles = {line.at: line.role for line in lines if line.role and line is not alone[0]}
-        return LineGroups([LineGroup([], [(alone[0].at, ())])], roles)
+        return [LineGroup([], {alone[0].at: ()}, roles)]
     if not plain:
         raise fail(lines[0].at if lines else 0, "there are no rows or columns of categories, only totals")
-    groups = list(_split_plain_lines([(line.at, line.path) for line in plain], evidence, fail))
+    groups = list(_split_plain_lines({line.at: line.path for line in plain}, evidence, fail))
     shared: dict[int, Role] = {}
     for line in lines:
         if line.role is None:
@@ -138,52 +120,53 @@ def split_lines(lines: Sequence[Line], evidence: Evidence, fail: Fail) -> LineGr
             shared[line.at] = line.role
             continue
         own = [g for g in groups if len(line.path) == 1 and g.names == [*line.path]]
-        nested = [g for g in groups if any(path[: len(line.path)] == line.path for _, path in g.lines)]
+        nested = [g for g in groups if any(path[: len(line.path)] == line.path for path in g.paths.values())]
         if own:
             own[0].roles[line.at] = line.role
         elif nested and line.role == "total":
-            depth = len(nested[0].names)
-            nested[0].lines.append((line.at, line.path + ("",) * (depth - len(line.path))))
+            nested[0].paths[line.at] = line.path + ("",) * (len(nested[0].names) - len(line.path))
         elif line.role in ("skip", "total"):
             shared[line.at] = "skip"
         else:
             raise fail(line.at, f"the base {'/'.join(line.path)!r} belongs to no group of rows or columns")
-    return LineGroups(groups, shared)
+    for group in groups:
+        group.roles |= shared
+    return groups
 
 
-def _split_plain_lines(lines: Sequence[tuple[int, Path]], evidence: Evidence, fail: Fail) -> Iterator[LineGroup]:
-    lengths = {len(path) for _, path in lines}
+def _split_plain_lines(paths: dict[int, Path], evidence: Evidence, fail: Fail) -> Iterator[LineGroup]:
+    lengths = set(map(len, paths.values()))
     if lengths == {0}:
-        yield LineGroup([], [*lines])
+        yield LineGroup([], paths)
         return
     if 0 in lengths:
-        raise fail(next(at for at, path in lines if not path), "it has numbers but no label")
+        raise fail(next(at for at, path in paths.items() if not path), "it has numbers but no label")
     if lengths == {1}:
-        if (twice := first_duplicate(path[0] for _, path in lines)) is not None:
-            raise fail([at for at, path in lines if path[0] == twice][1], f"duplicate label {twice!r}")
-        yield LineGroup([None], [*lines])
+        if (twice := first_duplicate(path[0] for path in paths.values())) is not None:
+            raise fail([at for at, path in paths.items() if path[0] == twice][1], f"duplicate label {twice!r}")
+        yield LineGroup([None], paths)
         return
-    tops: dict[str, list[tuple[int, Path]]] = {}
-    for at, path in lines:
-        tops.setdefault(path[0], []).append((at, path[1:]))
-    lists = [[path for _, path in own] for own in tops.values()]
+    tops: dict[str, dict[int, Path]] = {}
+    for at, path in paths.items():
+        tops.setdefault(path[0], {})[at] = path[1:]
+    lists = [[*own.values()] for own in tops.values()]
     if len(tops) > 1 and all(sorted(labels) == sorted(lists[0]) for labels in lists) and len(lists[0]) > 1:
-        is_nested = evidence([[at for at, _ in own] for own in tops.values()])
+        is_nested = evidence([[*own] for own in tops.values()])
         if is_nested is None:
             first, second = list(tops)[:2]
             raise fail(
-                tops[second][0][0],
+                next(iter(tops[second])),
                 f"{first!r} and {second!r} have the same labels below them: they may be two variables, or two "
                 "categories of one",
             )
         if is_nested:
             inner = list(_split_plain_lines(next(iter(tops.values())), evidence, fail))
             if len(inner) == 1:
-                named = [(at, (path[0].removesuffix(":"), *path[1:])) for at, path in lines]
+                named = {at: (path[0].removesuffix(":"), *path[1:]) for at, path in paths.items()}
                 yield LineGroup([None, *inner[0].names], named)
                 return
     for top, own in tops.items():
-        if bare := [at for at, path in own if not path]:
+        if bare := [at for at, path in own.items() if not path]:
             raise fail(bare[0], f"{top!r} has no label below it, where others have one")
         for group in _split_plain_lines(own, evidence, fail):
             if group.names == [None]:

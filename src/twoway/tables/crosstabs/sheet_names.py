@@ -72,7 +72,7 @@ def name_groups(region: Region, n_labels: int, groups: Sequence[list[LineGroup]]
             continue
         raise region.fail_line(
             slot.is_row,
-            slot.group.lines[0][0],
+            next(iter(slot.group.paths)),
             f"the variable of {shortlist(slot.group.labels(slot.depth), 4)} has no name; give it in a corner cell, as "
             "in 'age × vote', a title such as 'Age by vote', the file name age_x_vote.csv or a layout",
         )

@@ -125,14 +125,12 @@ class Sheet:
     ) -> Self:
         """Return a sheet from its cells; numbers that were not printed are ``absent``."""
         shape = tuple(map(len, categories))
-        inner: dict[tuple[int, ...], Cell] = {}
+        inner: dict[Axes, Cell] = {}
         margin_cells: dict[tuple[MarginRole, Label, Axes], dict[Axes, Cell]] = {}
         for (role, label, index), cell in cells.items():
-            if role is None:
-                inner[index] = cell
-            else:
-                axes = tuple(axis for axis, code in enumerate(index) if code >= 0)
-                margin_cells.setdefault((role, label, axes), {})[tuple(index[axis] for axis in axes)] = cell
+            axes = tuple(axis for axis, code in enumerate(index) if code >= 0)
+            own = inner if role is None else margin_cells.setdefault((role, label, axes), {})
+            own[tuple(index[axis] for axis in axes)] = cell
         values, low, high = np.full((3, *shape), absent)
         for index, cell in inner.items():
             values[index], low[index], high[index] = cell.value, cell.low, cell.high

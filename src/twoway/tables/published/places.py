@@ -35,13 +35,13 @@ class TablePlaces(NamedTuple):
         positions = sorted({*own, *universe})
         parts = []  # what each category adds to the number of the cell, -1 for outside of the table
         for position in positions:
-            part = np.full(schema.sizes[position], -1 if position in own else 0)
+            part = np.full(schema.sizes[position], -1)
             if position in own:
                 axis = own.index(position)
                 for number, codes in enumerate(published.axis_codes(table, axis)):
                     part[list(codes)] = number * math.prod(table.counts.shape[axis + 1 :])
-            if position in universe:
-                part[~np.isin(np.arange(len(part)), universe[position])] = -1
+            else:
+                part[list(universe[position])] = 0
             parts.append(part)
         crossed = np.ix_(*parts)
         inside = reduce(and_, (part >= 0 for part in crossed))
