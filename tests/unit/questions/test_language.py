@@ -374,3 +374,10 @@ def test_dates_that_begin_with_the_day_are_not_compared_as_text(days):
     model = random_pmf(schema, 1)
     with pytest.raises(QuestionError, match="no declared order"):
         ask(model, f"P(day >= {days[0]})")
+
+
+def test_a_declared_order_comes_before_the_order_of_values():
+    schema = tw.Schema((tw.Variable("x", ("low", "top", "mid"), (1.0, 9.0, 5.0), ordered=True),))
+    model = random_pmf(schema, 1)
+    assert ask(model, "P(x >= top)") == pytest.approx(model.prob({"x": ["top", "mid"]}))
+    assert ask(model, "P(x >= 6)") == pytest.approx(model.prob({"x": "top"}))

@@ -216,3 +216,25 @@ def test_each_table_adds_one_to_the_copies_of_its_variables():
     published = everything(np.random.default_rng(0))
     n_tables = [sum(name in one.variables for one in published.tables) for name in SCHEMA.names]
     assert TableSums.of(published, 1).copies.tolist() == n_tables
+
+
+def test_open_cells_that_their_total_leaves_nothing_are_empty():
+    counts, totals = np.array([[20.0, 0.0], [40.0, 10.0]]), {(0,): np.array([20.0, 50.0])}
+    low, high = counts.copy(), counts.copy()
+    high[0, 1] = 4.0
+    open_one = PublishedTable(("v0", "v1"), ((0, 1), (0, 1)), counts, low, high, totals=totals)
+    published = PublishedTables(sized([2, 2]), (open_one,))
+    assert [cells.total for cells in TableSums.of(published, None).cells.open_cells] == [0.0]
+    contradicting = PublishedTable(
+        ("v0", "v1"), ((0, 1), (0, 1)), counts, low, high, totals={(0,): np.array([19.0, 50.0])}
+    )
+    (cells,) = TableSums.of(PublishedTables(sized([2, 2]), (contradicting,)), None).cells.open_cells
+    assert np.isnan(cells.total)
+
+
+def test_the_model_of_a_table_has_no_divergence_from_it():
+    counts = np.array([[20.0, 30.0], [40.0, 10.0]])
+    sums = TableSums.of(PublishedTables(sized([2, 2]), (table(["v0", "v1"], [range(2)] * 2, counts),)), None)
+    exact = JointPMF.from_joint(counts / 100, sized([2, 2]))
+    value = sums.expected(theta_of(exact), exact.rank).log_likelihood
+    assert sums.offset - value / sums.total_weight == pytest.approx(0.0, abs=1e-12)
