@@ -172,16 +172,20 @@ def _printed_answer_difference(pmf: tw.JointPMF, question: Question) -> Iterator
     For shares of two variables, this is so if `twoway check` calls their table off. Answers about more variables rest
     on the tables of these.
     """
-    if len(question.names) > 2:
-        pairs = [pair for pair in itertools.combinations(question.names, 2) if is_observed_table_off(pmf, pair)]
+    names, is_share = question.names, question.kind == "P"
+    if question.kind not in ("P", "E"):
+        return
+    if len(names) > 2:
+        pairs = [pair for pair in itertools.combinations(names, 2) if is_observed_table_off(pmf, pair)]
         if pairs:
             tables = shortlist([crossed_text(pair) for pair in pairs], _SHOWN_PAIRS)
             yield f"this answer rests on {tables}, where observed and modelled shares differ by more than chance"
         return
-    seen, result, is_share = observed(pmf, question), answer_of(pmf, question), question.kind == "P"
+    seen = observed(pmf, question)
     if seen is None or not (seen.records > 0).any():
         return
-    modelled, names = np.asarray(result), question.names
+    result = answer_of(pmf, question)
+    modelled = np.asarray(result)
     is_table = is_share and len(names) == 2
     if not (is_observed_table_off(pmf, names) if is_table else seen.most_unlike(modelled) is not None):
         return

@@ -87,7 +87,9 @@ def is_observed_table_off(pmf: JointPMF, names: Sequence[str]) -> bool:
     """Return whether the table of two variables is one of those that the check of the fit calls off."""
     names = sorted(names, key=pmf.schema.index)
     counts = None if pmf.counts is None else pmf.counts.of(names)
-    if pmf.counts is None or counts is None or not counts.any():
+    check = None if pmf.report is None else pmf.report.check
+    is_all_fitted = check is not None and check.n_off == 0 and check.n_compared == check.n_tables
+    if pmf.counts is None or counts is None or not counts.any() or is_all_fitted:
         return False
     n_records, modelled = counts.sum(), np.maximum(pmf.marginal(names), 1e-300)
     # χ² of merged cells is less. Tables are not imported for nothing: that takes longer than an answer.
@@ -97,7 +99,6 @@ def is_observed_table_off(pmf: JointPMF, names: Sequence[str]) -> bool:
     from twoway.tables.tables import Tables
 
     pair = Tables(pmf.schema, np.array([pmf.schema.indices(names)]), counts.ravel(), np.array([n_records]))
-    check = None if pmf.report is None else pmf.report.check
     # Holm calls the least p-values off: those below the level over the number of the others.
     n_others = len(pmf.counts.sets) if check is None else check.n_compared - check.n_off
     return fit_quality(pmf, pair).pairs[0].p_value < SIGNIFICANT / max(n_others, 1)
