@@ -16,6 +16,7 @@ from twoway.cli.options import missing_option_hint
 from twoway.cli.output import check_output, has_progress_output, output_wording, print_note, print_output, say
 from twoway.cli.reading import OF_DATA, OF_DESIGN, OF_RULES, TO_READ, Reading
 from twoway.data.survey_design import opened_design
+from twoway.errors import errors_at
 from twoway.report import reported_missing_codes, reported_model_form
 from twoway.schema import first_duplicate
 from twoway.text import aligned_text, counted, crossed_text, printable, shortlist
@@ -207,10 +208,8 @@ def _check_fit_command_questions(questions: list[str], source: Any) -> None:
 
     factors = [[[1 / len(variable)]] * len(variable) for variable in source.schema]
     uniform = tw.JointPMF([1.0], factors, source.schema)
-    try:
+    with errors_at("nothing was fitted"):
         list(answers_to_print(questions, lambda question: tw.ask(uniform, question_to_answer(source, question))))
-    except tw.TwowayError as error:
-        raise type(error)(f"nothing was fitted: {error}") from error
 
 
 def _fit_command_text(learned: dict[str, Any]) -> str:
